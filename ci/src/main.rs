@@ -1,0 +1,2 @@
+//! Continuous integration stages.
+fn main() {}

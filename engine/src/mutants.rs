@@ -1,0 +1,103 @@
+//! Planted bugs: named defects that a simulator turns on to show that it would see them. Never
+//! part of a default build; without the feature every test of a mutant is the constant `false`.
+
+macro_rules! mutants {
+    ($($id:ident $defect:literal $seen_by:literal;)*) => {
+        /// A named defect.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Mutant { $(#[doc = $defect] $id,)* }
+
+        impl Mutant {
+            /// Every planted defect, in the order of its id.
+            pub const ALL: &'static [Mutant] = &[$(Mutant::$id,)*];
+
+            /// The id used on the command line.
+            pub fn id(self) -> &'static str {
+                match self { $(Mutant::$id => stringify!($id),)* }
+            }
+
+            /// What is wrong while it is on.
+            pub fn defect(self) -> &'static str {
+                match self { $(Mutant::$id => $defect,)* }
+            }
+
+            /// The invariants of which one must see it first, separated by spaces.
+            pub fn seen_by(self) -> &'static str {
+                match self { $(Mutant::$id => $seen_by,)* }
+            }
+        }
+    };
+}
+
+mutants! {
+    P01 "upstream marked propagated in its own transaction before the hops" "I21 I8";
+    P02 "propagated set although edges are left" "I21";
+    P03 "contention beyond the budget marks the upstream propagated" "I21";
+    P04 "an error on one edge abandons its neighbours" "I8";
+    P05 "edge flip without the pending guard" "I3 I4";
+    P06 "counters move by the edges asked for, not by the edges flipped" "I3";
+    P07 "group read without a row lock" "I3 I8";
+    P08 "satisfied fires again on a later outcome: downstream active -> ready" "I4 I7";
+    P09 "satisfied fires again: downstream in retry delay -> ready now" "I11";
+    P15 "AllOf waits for all to end and ignores failures" "I4";
+    P16 "skip counted as success" "I4";
+    P17 "expired counted as success" "I4";
+    P18 "AnyOf with a failed first upstream decided impossible at once" "I4 I6";
+    P19 "skip writes no completion event" "I1 I8";
+    P32 "complete checks only that the execution is active" "I7";
+    P33 "complete accepted after the reaper requeued" "I7";
+    P34 "reaper keeps epoch and nonce, complete does not check the state" "I7 I1";
+    P35 "reaper acts on a lease that was renewed between scan and lock" "I7";
+    P36 "reaper expires without an event when attempts are exhausted" "I1 I8";
+    P37 "retry ignores its delay" "I11";
+    P38 "attempts charged at completion, not at grant" "I11";
+    P56 "edges read before the group lock, not after" "I3 I8";
+    P57 "groups locked in two statements, in order of arrival" "I15";
+    P58 "a hop waits for a group after it locked an execution" "I15";
+}
+
+#[cfg(feature = "mutants")]
+mod active {
+    use super::Mutant;
+    use std::cell::Cell;
+
+    thread_local! {
+        static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Turns one defect on for this thread, or all of them off.
+    pub fn activate(mutant: Option<Mutant>) {
+        ACTIVE.set(mutant);
+    }
+
+    /// The defect that is on in this thread.
+    pub fn active() -> Option<Mutant> {
+        ACTIVE.get()
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub use active::{activate, active};
+
+/// No defect is ever on in a build without the feature.
+#[cfg(not(feature = "mutants"))]
+#[inline]
+pub fn active() -> Option<Mutant> {
+    None
+}
+
+/// True if the named defect is compiled in and on.
+macro_rules! mutated {
+    ($id:ident) => {
+        cfg!(feature = "mutants") && $crate::mutants::active() == Some($crate::mutants::Mutant::$id)
+    };
+}
+pub(crate) use mutated;
+
+/// Asserts a rule of our own; yields while a planted bug is on, so that an invariant sees it.
+macro_rules! ensure_rule {
+    ($condition:expr, $($message:tt)+) => {
+        assert!($condition || $crate::mutants::active().is_some(), $($message)+)
+    };
+}
+pub(crate) use ensure_rule;
