@@ -1,1 +1,3 @@
-//! The simulator of Sluicegate.
+//! The simulator of Sluicegate: interrupts flows at every statement and judges what remains.
+
+pub mod history;

@@ -1,0 +1,82 @@
+//! The storage seam: the contract that every backend keeps, in words. Never decides anything.
+//!
+//! A verb is one SQL statement, writes at most one table and is one of six kinds ([`Kind`]). A
+//! statement that may wait reads only its own target rows; a statement that joins or aggregates
+//! never waits. Transactions run at READ COMMITTED: each verb sees what had committed when it
+//! began, and its own transaction's writes. Locks are `for no key update` and last until the
+//! transaction ends. After any error the transaction is over; nothing of it remains.
+
+pub mod boxed;
+pub mod error;
+pub mod rows;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+pub mod verbs;
+
+use std::future::Future;
+
+use crate::with_verbs;
+
+pub use error::{CommitError, Contention, Result, StorageError};
+pub use rows::*;
+pub use verbs::{Descriptor, Kind, Verb};
+
+/// How the verbs of a [`Snapshot`] relate to each other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Consistency {
+    /// Each verb sees what had committed when it began.
+    Statement,
+    /// All verbs see one instant (REPEATABLE READ, read only).
+    Snapshot,
+}
+
+/// A database that holds flows. Handles are cheap to clone and share one pool.
+pub trait Storage: Clone + Send + Sync + 'static {
+    /// A transaction of this storage.
+    type Transaction: Transaction + 'static;
+    /// A reader of this storage.
+    type Snapshot: Snapshot + 'static;
+
+    /// Opens a read-write transaction at READ COMMITTED.
+    ///
+    /// Cancellation: a future dropped before it is ready has opened nothing.
+    fn begin(&self) -> impl Future<Output = Result<Self::Transaction>> + Send;
+
+    /// Opens a reader, which takes no lock and never waits for one.
+    fn snapshot(
+        &self,
+        consistency: Consistency,
+    ) -> impl Future<Output = Result<Self::Snapshot>> + Send;
+}
+
+macro_rules! traits {
+    (
+        transaction { $($(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident, ($($ta:ident: $tty:ty)?) -> $tr:ty;)* }
+        snapshot { $($(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident, ($($sa:ident: $sty:ty)?) -> $sr:ty;)* }
+    ) => {
+        /// A transaction that changes flows; its methods are the verbs of the table.
+        ///
+        /// Atomicity: everything up to `commit`, or nothing. Cancellation: dropping it is for
+        /// crashes only; the storage then rolls back in its own time and may hold the locks for
+        /// that long. Key lists hold no key twice; replies come in the order that the verb states.
+        pub trait Transaction: Send {
+            $(
+                $(#[$tdoc])*
+                fn $tm(&mut self $(, $ta: &$tty)?) -> impl Future<Output = Result<$tr>> + Send;
+            )*
+            /// Ends the transaction and keeps its effects, durably before it answers.
+            fn commit(self) -> impl Future<Output = Result<(), CommitError>> + Send;
+            /// Ends the transaction and drops its effects.
+            fn rollback(self) -> impl Future<Output = ()> + Send;
+        }
+
+        /// Reads that take no lock.
+        pub trait Snapshot: Send {
+            $(
+                $(#[$sdoc])*
+                fn $sm(&mut self $(, $sa: &$sty)?) -> impl Future<Output = Result<$sr>> + Send;
+            )*
+        }
+    };
+}
+with_verbs!(traits);

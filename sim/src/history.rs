@@ -1,0 +1,104 @@
+//! What happened in a universe, in the words of the storage seam: commits with the rows that they
+//! changed, and what actors were told. Invariants read nothing else. Never judges.
+
+use std::sync::Arc;
+
+use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
+use sluicegate::storage::{
+    Attempt, AttemptEnd, Edge, EventId, Execution, Flow, Group, NewEvent, Reported, SiblingRequest,
+    Submission,
+};
+use sluicegate::time::Timestamp;
+
+/// Number of an actor in its universe.
+pub type ActorId = u8;
+
+/// A row before and after a commit; `before` is `None` for a new row, `after` for a deleted one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change<T> {
+    /// The last committed version before.
+    pub before: Option<T>,
+    /// The version that this commit made.
+    pub after: Option<T>,
+}
+
+/// One committed transaction that wrote.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Commit {
+    /// Who committed; a session may outlive it.
+    pub actor: ActorId,
+    /// The last reading of the storage's clock in this transaction.
+    pub clock: Option<Timestamp>,
+    /// The highest that the storage's clock has shown in this universe until now.
+    pub clock_highest: Timestamp,
+    /// Flows, new or changed.
+    pub flows: Vec<Change<Flow>>,
+    /// Executions, new or changed.
+    pub executions: Vec<Change<Execution>>,
+    /// Groups, new or changed.
+    pub groups: Vec<Change<Group>>,
+    /// Edges, new or changed.
+    pub edges: Vec<Change<Edge>>,
+    /// Idempotency keys, new.
+    pub submissions: Vec<Submission>,
+    /// Attempt history, new.
+    pub attempts: Vec<Attempt>,
+    /// Completion events, new.
+    pub events: Vec<(EventId, NewEvent)>,
+    /// Sibling requests, new.
+    pub sibling_requests: Vec<SiblingRequest>,
+    /// Flow changes, new.
+    pub flow_changes: Vec<FlowKey>,
+}
+
+/// The lease that a worker wrote under.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Holder {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// Its incarnation.
+    pub incarnation: u32,
+    /// Its attempt.
+    pub attempt: u32,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Its nonce.
+    pub nonce: u64,
+}
+
+/// What an actor was told by a call that changes something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Observation {
+    /// A submit was acknowledged: with its key, the flow, and whether this call created it.
+    Submitted {
+        /// The idempotency key, if one was given.
+        key: Option<Arc<str>>,
+        /// The flow that the reply named.
+        flow: FlowKey,
+        /// `Created`, not `Duplicate`.
+        created: bool,
+        /// The call's request id.
+        request: RequestId,
+    },
+    /// A report (complete, fail, release) was acknowledged.
+    Reported {
+        /// The lease that it carried.
+        holder: Holder,
+        /// Which report.
+        end: AttemptEnd,
+        /// What the reply said.
+        reported: Reported,
+    },
+    /// A report or renewal was refused because the lease was lost.
+    LeaseLost {
+        /// The lease that it carried.
+        holder: Holder,
+        /// Which report; `None` for a renewal.
+        end: Option<AttemptEnd>,
+    },
+    /// A lease was granted, as the worker was told.
+    Granted {
+        /// The lease.
+        holder: Holder,
+    },
+}
