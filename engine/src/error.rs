@@ -1,0 +1,88 @@
+//! What a caller of the engine may be told, sorted by what it does next.
+
+use crate::identity::{ExecutionId, FlowId, FlowKey};
+use crate::state::State;
+use crate::storage::{Contention, StorageError};
+
+/// What stands in the place of a lost lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Replacement {
+    /// The execution's state now.
+    pub state: State,
+    /// Its incarnation now.
+    pub incarnation: u32,
+    /// Its last granted attempt.
+    pub attempt: u32,
+    /// Its epoch now.
+    pub epoch: u64,
+}
+
+/// A call that did not take effect.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// Mend the request.
+    #[error("invalid request: {0}")]
+    Invalid(String),
+    /// There is no such flow.
+    #[error("flow {0} does not exist")]
+    FlowNotFound(FlowId),
+    /// There is no such execution.
+    #[error("execution {0} does not exist")]
+    ExecutionNotFound(ExecutionId),
+    /// The same key or id stands for other content; use another.
+    #[error("{by} already stands for flow {flow} with different content")]
+    Conflict {
+        /// `idempotency key ..` or `flow id ..`.
+        by: String,
+        /// The flow that was submitted first.
+        flow: FlowId,
+    },
+    /// Drop the work: the lease was ended, and this is what replaced it.
+    #[error(
+        "lease lost: the execution is {} at incarnation {}, attempt {}, epoch {}",
+        .0.state.name(), .0.incarnation, .0.attempt, .0.epoch
+    )]
+    LeaseLost(Replacement),
+    /// Call again later: the retry budget is spent.
+    #[error("contention beyond the retry budget: {0:?}")]
+    Contention(Contention),
+    /// Call again later, with the same request id: the storage did not answer.
+    #[error("storage is unavailable: {0}")]
+    Unavailable(String),
+    /// The commit's answer was lost every time; call again with the same request id.
+    #[error("the outcome of the commit is unknown")]
+    Unknown,
+    /// A stored value needs an operator.
+    #[error("stored data is corrupt: {0}")]
+    Corrupt(String),
+    /// Make it smaller, or raise the limit.
+    #[error("limit exceeded: {0}")]
+    LimitExceeded(String),
+    /// This storage cannot do it.
+    #[error("not supported: {0}")]
+    Unsupported(String),
+}
+
+impl From<StorageError> for EngineError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::Contention(contention) => Self::Contention(contention),
+            StorageError::Corrupt(reason) => Self::Corrupt(reason.into_owned()),
+            StorageError::Unsupported(reason) => Self::Unsupported(reason.into_owned()),
+            StorageError::Unavailable(reason) => Self::Unavailable(reason.into_owned()),
+            StorageError::Full => Self::Unavailable("the disk is full".into()),
+            StorageError::ReadOnly => Self::Unavailable("the server is read-only".into()),
+        }
+    }
+}
+
+/// A group without its row: the data was damaged, and nothing may be decided from its absence.
+pub(crate) fn missing_group(group: ExecutionId) -> StorageError {
+    StorageError::Corrupt(format!("edge group of {group} has no row").into())
+}
+
+/// A flow without its row.
+pub(crate) fn missing_flow(flow: FlowKey) -> StorageError {
+    StorageError::Corrupt(format!("flow {} has no row", flow.id).into())
+}

@@ -1,0 +1,148 @@
+//! The one routine that ends an execution or its attempt, whatever the reason: the row, the attempt
+//! history, the completion event and the change row, in one transaction. Never decides an outcome.
+
+use std::collections::BTreeSet;
+
+use crate::identity::FlowKey;
+use crate::mutants::{ensure_rule, mutated};
+use crate::state::{Cause, Outcome, State};
+use crate::storage::{
+    Attempt, AttemptEnd, AttemptKey, Execution, ExecutionGuard, ExecutionWrite, NewEvent, Reported,
+    Result, ResultChange, Transaction,
+};
+use crate::time::Timestamp;
+
+/// One move of an execution, with the attempt that it ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Move {
+    /// The row as locked.
+    pub before: Execution,
+    /// The row after the move.
+    pub after: Execution,
+    /// What happens to the stored result.
+    pub result: ResultChange,
+    /// The history row, if a lease ends.
+    pub attempt: Option<Attempt>,
+}
+
+/// The row once it has ended that way. Ends its lease, bumps its epoch, and counts it as propagated
+/// at once if nothing depends on it.
+pub(crate) fn finished(
+    before: &Execution,
+    outcome: Outcome,
+    cause: Cause,
+    now: Timestamp,
+) -> Execution {
+    ensure_rule!(
+        before.state.may_become(State::Terminal(outcome)),
+        "{} may not become {}",
+        before.state.name(),
+        outcome.name()
+    );
+    Execution {
+        state: State::Terminal(outcome),
+        cause: Some(cause),
+        epoch: before.epoch + 1,
+        lease: None,
+        finished_at: Some(now),
+        propagated: !before.has_out,
+        charged: before.charged + u32::from(mutated!(P38) && before.lease.is_some()),
+        ..*before
+    }
+}
+
+/// The row once its lease has ended and it waits for the next attempt.
+pub(crate) fn requeued(before: &Execution, not_before: Timestamp) -> Execution {
+    ensure_rule!(before.state == State::Active, "only an active execution goes back to ready");
+    Execution {
+        state: State::Ready,
+        not_before,
+        epoch: before.epoch + u64::from(!mutated!(P34)),
+        lease: None,
+        charged: before.charged + u32::from(mutated!(P38)),
+        ..*before
+    }
+}
+
+/// The history row of the attempt that `before` holds a lease for.
+pub(crate) fn ended_attempt(
+    before: &Execution,
+    end: AttemptEnd,
+    reported: Reported,
+    payload_hash: u64,
+    now: Timestamp,
+) -> Option<Attempt> {
+    let lease = before.lease?;
+    Some(Attempt {
+        key: AttemptKey {
+            execution: before.id,
+            incarnation: before.incarnation,
+            attempt: before.attempt,
+        },
+        epoch: before.epoch,
+        nonce: lease.nonce,
+        end,
+        reported,
+        payload_hash,
+        granted_at: lease.granted_at,
+        ended_at: now,
+    })
+}
+
+/// Writes moves of executions that this transaction has locked.
+pub(crate) async fn record<T: Transaction>(transaction: &mut T, moves: &[Move]) -> Result<()> {
+    if moves.is_empty() {
+        return Ok(());
+    }
+    let attempts: Vec<Attempt> = moves.iter().filter_map(|one| one.attempt).collect();
+    if !attempts.is_empty() {
+        transaction.insert_attempts(&attempts).await?;
+    }
+    let writes: Vec<ExecutionWrite> = moves.iter().map(Move::write).collect();
+    let written = transaction.write_executions(&writes).await?;
+    ensure_rule!(written.len() == writes.len(), "a locked execution changed under its lock");
+    let events: Vec<NewEvent> = moves.iter().filter_map(Move::event).collect();
+    if !events.is_empty() {
+        transaction.insert_events(&events).await?;
+    }
+    // Marking an upstream propagated moves nothing that a summary counts.
+    let moved = moves.iter().filter(|one| one.after.state != one.before.state);
+    record_changes(transaction, moved.map(|one| one.after.flow_key())).await
+}
+
+/// Tells the projector which flows had executions moved.
+pub(crate) async fn record_changes<T: Transaction>(
+    transaction: &mut T,
+    flows: impl Iterator<Item = FlowKey> + Send,
+) -> Result<()> {
+    let flows: BTreeSet<FlowKey> = flows.collect();
+    let flows: Vec<FlowKey> = flows.into_iter().collect();
+    if flows.is_empty() {
+        return Ok(());
+    }
+    transaction.insert_flow_changes(&flows).await
+}
+
+impl Move {
+    fn write(&self) -> ExecutionWrite {
+        ExecutionWrite {
+            guard: ExecutionGuard { state: self.before.state, epoch: self.before.epoch },
+            after: self.after,
+            result: self.result.clone(),
+        }
+    }
+
+    fn event(&self) -> Option<NewEvent> {
+        let outcome = self.after.state.outcome()?;
+        let silent = self.before.state.is_terminal()
+            || (mutated!(P19) && outcome == Outcome::Skipped)
+            || (mutated!(P36) && outcome == Outcome::Expired);
+        (!silent).then(|| NewEvent {
+            execution: self.after.id,
+            flow: self.after.flow,
+            incarnation: self.after.incarnation,
+            outcome,
+            occurred_at: self.after.finished_at.unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,8 @@
+//! The operations of the public handle: submit, claim, reports, renewals and reads. Each file holds
+//! one transaction's body and the pure decision that it takes.
+
+pub mod claim;
+pub mod describe;
+pub(crate) mod finish;
+pub mod report;
+pub mod submit;

@@ -1,0 +1,203 @@
+//! Submitting a flow: the whole graph in one transaction, once per key. Never changes a flow that
+//! exists.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::EngineError;
+use crate::flow::ValidFlow;
+use crate::identity::{ExecutionId, FlowKey, RequestId};
+use crate::policy::Decision;
+use crate::state::State;
+use crate::storage::{
+    Definition, Edge, EdgeKey, Execution, Flow, Group, Inserted, NewExecution, Resolution, Result,
+    Submission, SubmissionKey, Transaction,
+};
+use crate::time::Timestamp;
+use crate::transact::{Body, Run, Verdict};
+
+/// Rows of one insert statement.
+pub const INSERT_ROWS_MAX: usize = 10_000;
+
+/// The reply of a submit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Submitted {
+    /// This call wrote the flow.
+    Created(FlowKey),
+    /// The same content was submitted before, under the same key or id.
+    Duplicate(FlowKey),
+}
+
+impl Submitted {
+    /// The flow, whoever wrote it.
+    pub fn flow(self) -> FlowKey {
+        match self {
+            Submitted::Created(flow) | Submitted::Duplicate(flow) => flow,
+        }
+    }
+}
+
+/// The rows of a flow, ready to be inserted; times are relative until the storage's clock is known.
+pub(crate) struct Submit {
+    flow: Flow,
+    submission: Option<Submission>,
+    executions: Vec<NewExecution>,
+    /// Per execution: delay before it may run, and time until its deadline.
+    times: Vec<(Duration, Option<Duration>)>,
+    groups: Vec<Group>,
+    edges: Vec<Edge>,
+}
+
+impl Submit {
+    /// Turns a valid flow into rows. Rows are in key order, so that index insertion is local.
+    pub(crate) fn new(valid: &ValidFlow, key: FlowKey, request: RequestId) -> Self {
+        let spec = valid.spec();
+        let namespace: Arc<str> = spec.namespace.as_str().into();
+        let instance_tag: Option<Arc<str>> = spec.instance_tag.as_deref().map(Into::into);
+        let content_hash = valid.content_hash();
+        let ids: Vec<ExecutionId> =
+            spec.executions.iter().map(|execution| key.execution(&execution.name)).collect();
+        let mut rows: Vec<(NewExecution, (Duration, Option<Duration>))> = Vec::new();
+        for (index, one) in spec.executions.iter().enumerate() {
+            let has_in = valid.in_degree(index) > 0;
+            let execution = Execution {
+                id: ids[index],
+                flow: key.id,
+                state: if has_in { State::Blocked } else { State::Ready },
+                cause: None,
+                incarnation: 0,
+                propagated: false,
+                has_in,
+                has_out: valid.out_degree(index) > 0,
+                not_before: Timestamp::default(),
+                deadline: None,
+                attempt: 0,
+                charged: 0,
+                give_backs: 0,
+                epoch: 0,
+                lease: None,
+                finished_at: None,
+                retry: one.retry,
+            };
+            let definition = Definition {
+                name: one.name.as_str().into(),
+                kind: one.kind.as_str().into(),
+                lane: one.lane.as_str().into(),
+                priority: one.priority,
+                namespace: Arc::clone(&namespace),
+                instance_tag: instance_tag.clone(),
+                payload: one.payload.to_string().into_bytes().into(),
+            };
+            let delay = Duration::from_millis(one.delay_ms.unwrap_or(0));
+            let times = (delay, one.deadline_ms.map(Duration::from_millis));
+            rows.push((NewExecution { execution, definition }, times));
+        }
+        rows.sort_unstable_by_key(|row| row.0.execution.id);
+        let (executions, times) = rows.into_iter().unzip();
+        let mut groups: Vec<Group> = (0..ids.len())
+            .filter(|index| valid.in_degree(*index) > 0)
+            .map(|index| Group {
+                downstream: ids[index],
+                flow: key.id,
+                policy: valid.policy(index),
+                edges: u32::try_from(valid.in_degree(index)).expect("limits bound the in-degree"),
+                satisfied: 0,
+                unsatisfied: 0,
+                decision: Decision::Undecided,
+            })
+            .collect();
+        groups.sort_unstable_by_key(|group| group.downstream);
+        let mut edges: Vec<Edge> = valid
+            .edges()
+            .map(|(from, to, edge)| Edge {
+                key: EdgeKey { downstream: ids[to], upstream: ids[from] },
+                accepts: edge.accepts,
+                resolution: Resolution::Pending,
+                upstream_incarnation: None,
+                passes_as: edge.passes_as.as_deref().map(Into::into),
+            })
+            .collect();
+        edges.sort_unstable_by_key(|edge| edge.key);
+        let submission = spec.idempotency_key.as_deref().map(|text| Submission {
+            key: SubmissionKey { namespace: Arc::clone(&namespace), key: text.into() },
+            flow: key,
+            content_hash,
+            request,
+        });
+        let flow = Flow {
+            key,
+            namespace,
+            instance_tag,
+            closing: None,
+            revision: 0,
+            content_hash,
+            request,
+            created_at: Timestamp::default(),
+        };
+        Self { flow, submission, executions, times, groups, edges }
+    }
+
+    /// The reply if the flow exists already: ours from an earlier run, the same, or another.
+    fn existing(
+        &self,
+        by: &str,
+        flow: FlowKey,
+        content_hash: [u8; 32],
+        request: RequestId,
+    ) -> Verdict<Result<Submitted, EngineError>> {
+        Verdict::Rollback(if request == self.flow.request {
+            Ok(Submitted::Created(flow))
+        } else if content_hash == self.flow.content_hash {
+            Ok(Submitted::Duplicate(flow))
+        } else {
+            Err(EngineError::Conflict { by: by.into(), flow: flow.id })
+        })
+    }
+
+    fn timed_executions(&self, now: Timestamp) -> Vec<NewExecution> {
+        let mut rows = self.executions.clone();
+        for (row, (delay, deadline)) in rows.iter_mut().zip(&self.times) {
+            row.execution.not_before = now + *delay;
+            row.execution.deadline = deadline.map(|deadline| now + deadline);
+        }
+        rows
+    }
+}
+
+impl Body for Submit {
+    type Out = Result<Submitted, EngineError>;
+
+    async fn run<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        _run: Run,
+    ) -> Result<Verdict<Self::Out>> {
+        if let Some(submission) = &self.submission
+            && transaction.insert_submission(submission).await? == Inserted::Exists
+            && let Some(row) = transaction.read_submission(&submission.key).await?
+        {
+            let by = format!("idempotency key `{}`", submission.key.key);
+            return Ok(self.existing(&by, row.flow, row.content_hash, row.request));
+        }
+        // The clock comes after the statement that may have waited for the key.
+        let now = transaction.clock().await?;
+        let flow = Flow { created_at: now, ..self.flow.clone() };
+        if transaction.insert_flow(&flow).await? == Inserted::Exists {
+            let row = transaction.read_flow(&flow.key).await?;
+            let row = row.ok_or_else(|| crate::error::missing_flow(flow.key))?;
+            let by = format!("flow id `{}`", flow.key.id);
+            return Ok(self.existing(&by, row.key, row.content_hash, row.request));
+        }
+        for chunk in self.timed_executions(now).chunks(INSERT_ROWS_MAX) {
+            transaction.insert_executions(chunk).await?;
+        }
+        for chunk in self.groups.chunks(INSERT_ROWS_MAX) {
+            transaction.insert_groups(chunk).await?;
+        }
+        for chunk in self.edges.chunks(INSERT_ROWS_MAX) {
+            transaction.insert_edges(chunk).await?;
+        }
+        transaction.insert_flow_changes(&[flow.key]).await?;
+        Ok(Verdict::Commit(Ok(Submitted::Created(flow.key))))
+    }
+}
