@@ -106,5 +106,5 @@ fn mistakes_in_a_document_are_refused_with_their_place() {
     );
     check_refused("\"id\": \"w3\", ", "", "9:60: missing field `id`");
     check_refused("\"s1\"", "\"s1", "7:49: expected `,` or `}`");
-    check_refused("  \"schemaVersion\": \"1.5\",\n", "", "21:1: missing field `schemaVersion`");
+    check_refused("  \"schemaVersion\": \"1.5\",\n", "", "20:1: missing field `schemaVersion`");
 }
