@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(crc16_xmodem(b""), 0x0000);
         assert_eq!(crc16_xmodem(b"A"), 0x58E5);
         assert_eq!(crc16_xmodem(&[0; 16]), 0x0000);
-        assert_eq!(crc16_xmodem(&[0xFF; 16]), 0x6A0E);
+        assert_eq!(crc16_xmodem(&[0xFF; 16]), 0x0041);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub enum OnSatisfied {
 
 /// When the inbound edges of an execution release it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "join", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", tag = "join", from = "JoinPolicyText")]
 pub enum JoinPolicy {
     /// Every edge is satisfied.
     #[default]
@@ -30,7 +30,6 @@ pub enum JoinPolicy {
     /// At least one edge is satisfied.
     AnyOf {
         /// What happens to the others.
-        #[serde(default)]
         on_satisfied: OnSatisfied,
     },
     /// At least `k` edges are satisfied.
@@ -38,7 +37,6 @@ pub enum JoinPolicy {
         /// How many; in `1..=n` for a group of n edges.
         k: u32,
         /// What happens to the others.
-        #[serde(default)]
         on_satisfied: OnSatisfied,
     },
 }
@@ -157,6 +155,32 @@ impl<'de> Deserialize<'de> for AcceptSet {
     }
 }
 
+/// The fields of a policy as read: `AllOf` with braces, as a unit variant would ignore any `k`.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", tag = "join", deny_unknown_fields)]
+enum JoinPolicyText {
+    AllOf {},
+    AnyOf {
+        #[serde(default)]
+        on_satisfied: OnSatisfied,
+    },
+    Quorum {
+        k: u32,
+        #[serde(default)]
+        on_satisfied: OnSatisfied,
+    },
+}
+
+impl From<JoinPolicyText> for JoinPolicy {
+    fn from(text: JoinPolicyText) -> Self {
+        match text {
+            JoinPolicyText::AllOf {} => JoinPolicy::AllOf,
+            JoinPolicyText::AnyOf { on_satisfied } => JoinPolicy::AnyOf { on_satisfied },
+            JoinPolicyText::Quorum { k, on_satisfied } => JoinPolicy::Quorum { k, on_satisfied },
+        }
+    }
+}
+
 impl JoinPolicy {
     /// What happens to losers; `None` for `AllOf`, which neither asks nor protects.
     pub fn on_satisfied(self) -> Option<OnSatisfied> {
@@ -194,3 +218,6 @@ impl JoinPolicy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

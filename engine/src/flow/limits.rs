@@ -1,0 +1,34 @@
+//! The sizes that a flow and its texts may have. Pure; says how much, never checks it.
+
+use serde::{Deserialize, Serialize};
+
+/// Upper bounds of what one flow may hold; each is still allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Executions of a flow.
+    pub executions_max: u32,
+    /// Edges of a flow.
+    pub edges_max: u32,
+    /// Inbound edges of an execution.
+    pub in_degree_max: u32,
+    /// Bytes of a payload as compact JSON.
+    pub payload_max_bytes: u64,
+    /// Bytes of a result as compact JSON.
+    pub result_max_bytes: u64,
+    /// Bytes of a name, kind, lane, namespace, tag, key or input name.
+    pub name_max_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            executions_max: 100_000,
+            edges_max: 1_000_000,
+            in_degree_max: 10_000,
+            payload_max_bytes: 1 << 20,
+            result_max_bytes: 1 << 20,
+            name_max_bytes: 256,
+        }
+    }
+}
