@@ -143,10 +143,12 @@ impl<S: Storage, E: Environment> Reaper<'_, S, E> {
         report: &mut Report,
     ) -> Vec<ExecutionId> {
         let mut skipped = Vec::new();
+        if self.run(keys, locking, report, &mut skipped).await.is_ok() {
             return skipped;
         }
         for key in keys {
             let one = std::slice::from_ref(key);
+            if self.run(one, locking, report, &mut skipped).await.is_err() {
                 report.errors += 1;
             }
         }
@@ -160,6 +162,7 @@ impl<S: Storage, E: Environment> Reaper<'_, S, E> {
         report: &mut Report,
         skipped: &mut Vec<ExecutionId>,
     ) -> Result<(), EngineError> {
+        let reap = Reap { keys: keys.to_vec(), locking };
         let reaped = transact(self.storage, self.environment, self.budget, &reap).await?;
         report.reconciled += reaped.moved;
         report.noop += reaped.seen.len() as u64 - reaped.moved;

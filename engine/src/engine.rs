@@ -1,0 +1,213 @@
+//! The public handle. Draws what a call needs once, runs its transaction and tells the dispatchers;
+//! holds no state of any flow.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cascade::HopLimits;
+use crate::cascade::dispatcher::{self, DispatchOutcome};
+use crate::cascade::visit::Visitor;
+use crate::environment::{Environment, Notice};
+use crate::error::EngineError;
+use crate::flow::{FlowSpec, Limits, ValidFlow};
+use crate::identity::{ExecutionId, FlowId, FlowKey, PartitionCount, PartitionRouter, RequestId};
+use crate::operations::claim::{Claim, ClaimRequest, LeaseToken};
+use crate::operations::describe::{self, Explanation, FlowDescription};
+use crate::operations::report::{Renew, Report, Reporting};
+use crate::operations::submit::{Submit, Submitted};
+use crate::reconcile::{self, dependency, reaper};
+use crate::storage::{Consistency, EventId, Grant, Reported, Scope, Storage};
+use crate::transact::{RetryBudget, transact};
+
+/// What an engine may be told to do differently.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Partitions of the database; fixed when its schema was made.
+    pub partitions: PartitionCount,
+    /// What a flow may hold.
+    pub limits: Limits,
+    /// How transactions are restarted.
+    pub budget: RetryBudget,
+    /// How much one hop does.
+    pub hop: HopLimits,
+    /// How long a terminal execution is left to the dispatchers before the reconciler takes it.
+    pub stale: Duration,
+    /// Rows of one page of the reaper.
+    pub reaper_page_rows: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            partitions: PartitionCount::default(),
+            limits: Limits::default(),
+            budget: RetryBudget::default(),
+            hop: HopLimits::default(),
+            stale: Duration::from_secs(1),
+            reaper_page_rows: 100,
+        }
+    }
+}
+
+/// Durable execution of flows on one storage. Cheap to clone.
+///
+/// Cancellation: dropping the future of a call leaves either all of its effect or none; calling
+/// again with the same request id, key or lease token tells which.
+#[derive(Clone, Debug)]
+pub struct Engine<S, E> {
+    storage: S,
+    environment: E,
+    settings: Arc<Settings>,
+}
+
+impl<S: Storage, E: Environment> Engine<S, E> {
+    /// An engine on that storage.
+    pub fn new(storage: S, environment: E, settings: Settings) -> Self {
+        Self { storage, environment, settings: Arc::new(settings) }
+    }
+
+    /// The settings that it was made with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Routes ids to partitions.
+    pub fn router(&self) -> PartitionRouter {
+        PartitionRouter::new(self.settings.partitions)
+    }
+
+    /// A fresh request id.
+    pub fn request_id(&self) -> RequestId {
+        let pair = (self.environment.random(), self.environment.random());
+        RequestId(uuid::Builder::from_random_bytes(bytes(pair)).into_uuid())
+    }
+
+    /// Submits a flow as a whole, once per idempotency key or flow id.
+    ///
+    /// Errors: `Invalid` with every offender before anything is written, `Conflict` if the key or id
+    /// stands for other content.
+    pub async fn submit(&self, spec: FlowSpec) -> Result<Submitted, EngineError> {
+        let valid = spec.validate(&self.settings.limits).map_err(|invalid| {
+            match invalid.problems.iter().any(crate::flow::Problem::is_limit_exceeded) {
+                true => EngineError::LimitExceeded(invalid.to_string()),
+                false => EngineError::Invalid(invalid.to_string()),
+            }
+        })?;
+        self.submit_valid(&valid, self.request_id()).await
+    }
+
+    /// Submits a flow that was validated before, as the given call.
+    ///
+    /// A repetition with the same request id and flow id finds its own effect. Errors: `Conflict`.
+    pub async fn submit_valid(
+        &self,
+        valid: &ValidFlow,
+        request: RequestId,
+    ) -> Result<Submitted, EngineError> {
+        let id = valid.spec().flow_id.unwrap_or_else(|| self.flow_id());
+        let key = self.settings.partitions.key(id);
+        let body = Submit::new(valid, key, request);
+        transact(&self.storage, &self.environment, &self.settings.budget, &body).await?
+    }
+
+    /// Grants leases on what may be claimed; an empty list if nothing may.
+    ///
+    /// Errors: `Invalid` for a request without lanes or with a zero lease.
+    pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Grant>, EngineError> {
+        if request.lanes.is_empty() {
+            return Err(EngineError::Invalid("a claim names at least one lane".into()));
+        }
+        if request.lease.is_zero() {
+            return Err(EngineError::Invalid("a lease lasts longer than zero".into()));
+        }
+        if request.limit == 0 {
+            return Ok(Vec::new());
+        }
+        let body = Claim { request, nonce: self.environment.random() };
+        transact(&self.storage, &self.environment, &self.settings.budget, &body).await
+    }
+
+    /// Reports what became of an attempt.
+    ///
+    /// A repetition returns the reply that the first one stored. Errors: `LeaseLost` says what
+    /// replaced the lease, and nothing has changed.
+    pub async fn report(
+        &self,
+        token: LeaseToken,
+        report: Report,
+    ) -> Result<Reported, EngineError> {
+        let body = Reporting { token, report };
+        let reported =
+            transact(&self.storage, &self.environment, &self.settings.budget, &body).await??;
+        if matches!(reported, Reported::Finished(_)) {
+            self.environment.notify(Notice { partition: token.execution.partition });
+        }
+        Ok(reported)
+    }
+
+    /// Extends a lease that has not expired; returns the time it now has left, to be counted from
+    /// the moment the renewal was sent. The expiry never moves back.
+    pub async fn renew(&self, token: LeaseToken, lease: Duration) -> Result<Duration, EngineError> {
+        let body = Renew { token, lease };
+        transact(&self.storage, &self.environment, &self.settings.budget, &body).await?
+    }
+
+    /// Advances the execution that a completion event names.
+    pub async fn dispatch(&self, event: EventId) -> Result<DispatchOutcome, EngineError> {
+        dispatcher::dispatch(self.visitor(), event).await
+    }
+
+    /// One pass of a dispatcher: every terminal, unpropagated execution of the scope, at once.
+    pub async fn dispatch_pass(&self, scope: &Scope) -> Result<reconcile::Report, EngineError> {
+        self.visitor().advance(scope, None).await
+    }
+
+    /// One tick of the dependency reconciler.
+    pub async fn dependency_tick(&self, scope: &Scope) -> Result<reconcile::Report, EngineError> {
+        dependency::tick(self.visitor(), scope, self.settings.stale).await
+    }
+
+    /// One tick of the reaper.
+    pub async fn reaper_tick(&self, scope: &Scope) -> Result<reconcile::Report, EngineError> {
+        let Settings { budget, reaper_page_rows, .. } = &*self.settings;
+        reaper::tick(&self.storage, &self.environment, budget, scope, *reaper_page_rows).await
+    }
+
+    /// A flow with its executions, groups and counters, all of one instant.
+    pub async fn describe_flow(&self, flow: FlowId) -> Result<FlowDescription, EngineError> {
+        let key = self.settings.partitions.key(flow);
+        let mut reader = self.storage.snapshot(Consistency::Snapshot).await?;
+        describe::flow(&mut reader, key).await
+    }
+
+    /// Why an execution stands where it stands, and what would move it.
+    pub async fn explain(&self, execution: ExecutionId) -> Result<Explanation, EngineError> {
+        let mut reader = self.storage.snapshot(Consistency::Snapshot).await?;
+        describe::explain(&mut reader, execution).await
+    }
+
+    /// The key of a flow of this database.
+    pub fn flow_key(&self, flow: FlowId) -> FlowKey {
+        self.settings.partitions.key(flow)
+    }
+
+    fn flow_id(&self) -> FlowId {
+        let pair = (self.environment.random(), self.environment.random());
+        let random = bytes(pair);
+        let unix_ms = self.environment.wall_clock().unix_ms();
+        FlowId::from_parts(unix_ms, random[..10].try_into().expect("ten bytes"))
+    }
+
+    fn visitor(&self) -> Visitor<'_, S, E> {
+        Visitor {
+            storage: &self.storage,
+            environment: &self.environment,
+            budget: &self.settings.budget,
+            limits: &self.settings.hop,
+        }
+    }
+}
+
+fn bytes(pair: (u64, u64)) -> [u8; 16] {
+    (u128::from(pair.0) << 64 | u128::from(pair.1)).to_be_bytes()
+}

@@ -1,0 +1,275 @@
+//! Reads for people: a flow as it stands, and why an execution stands where it stands. Never
+//! changes anything.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::error::EngineError;
+use crate::identity::{ExecutionId, FlowId, FlowKey};
+use crate::policy::{Decision, JoinPolicy};
+use crate::state::{Cause, ClosePolicy, Outcome, PublicState, State};
+use crate::storage::{Execution, ExecutionView, Group, Resolution, Snapshot};
+use crate::time::Timestamp;
+
+/// An execution as described.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ExecutionDescription {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The published word for its state.
+    pub state: PublicState,
+    /// Why it ended, once it has.
+    pub cause: Option<Cause>,
+    /// Its incarnation.
+    pub incarnation: u32,
+    /// Its last granted attempt.
+    pub attempt: u32,
+    /// The worker that holds its lease.
+    pub worker: Option<Arc<str>>,
+}
+
+/// An edge group as described.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct GroupDescription {
+    /// Name of the downstream.
+    pub downstream: Arc<str>,
+    /// How it decides.
+    pub policy: JoinPolicy,
+    /// What it has decided.
+    pub decision: Decision,
+    /// Its edges.
+    pub edges: u32,
+    /// Edges satisfied.
+    pub satisfied: u32,
+    /// Edges unsatisfied.
+    pub unsatisfied: u32,
+}
+
+/// A flow as it stood at one instant.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FlowDescription {
+    /// Its id.
+    pub id: FlowId,
+    /// Tenant label.
+    pub namespace: Arc<str>,
+    /// How it was closed, if it was.
+    pub closing: Option<ClosePolicy>,
+    /// Executions per published state.
+    pub counts: BTreeMap<PublicState, u64>,
+    /// Its executions, by name.
+    pub executions: Vec<ExecutionDescription>,
+    /// Its groups, by the name of the downstream.
+    pub groups: Vec<GroupDescription>,
+}
+
+/// Why an execution stands where it stands.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "reason")]
+#[non_exhaustive]
+pub enum Explanation {
+    /// It has ended.
+    Ended {
+        /// How.
+        outcome: Outcome,
+        /// Why.
+        cause: Option<Cause>,
+        /// Whether everything that depends on it knows.
+        propagated: bool,
+    },
+    /// It waits for these upstreams.
+    WaitsFor {
+        /// Upstreams that have not ended.
+        running: Vec<Arc<str>>,
+        /// Upstreams that have ended and whose edge the next hop resolves.
+        ended: Vec<Arc<str>>,
+    },
+    /// Its group has decided; the next hop or tick moves it.
+    Decided {
+        /// What was decided.
+        decision: Decision,
+    },
+    /// A worker may claim it.
+    Claimable {
+        /// The lane that a worker has to ask for.
+        lane: Arc<str>,
+        /// The handler that it needs.
+        kind: Arc<str>,
+    },
+    /// It is retried later.
+    Delayed {
+        /// On the storage's clock.
+        until: Timestamp,
+        /// Attempts charged so far.
+        charged: u32,
+    },
+    /// A worker holds its lease.
+    Running {
+        /// The worker.
+        worker: Option<Arc<str>>,
+        /// When the reaper may end it.
+        expires_at: Timestamp,
+    },
+    /// Its lease is over; the reaper's next tick ends it.
+    Overdue,
+    /// It waits for a resume, and for nothing else.
+    Suspended,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended { outcome, propagated: true, .. } => write!(f, "{}", outcome.name()),
+            Self::Ended { outcome, .. } => {
+                write!(f, "{}, and its out-edges wait for a hop", outcome.name())
+            }
+            Self::WaitsFor { running, ended } => {
+                write!(f, "blocked by {} running", running.join(", "))?;
+                match ended.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, "; {} ended and wait for a hop", ended.join(", ")),
+                }
+            }
+            Self::Decided { decision } => write!(f, "blocked although decided as {decision:?}"),
+            Self::Claimable { lane, kind } => {
+                write!(f, "ready for a worker of kind `{kind}` on lane `{lane}`")
+            }
+            Self::Delayed { until, charged } => {
+                write!(f, "retried at {} us after {charged} attempts", until.0)
+            }
+            Self::Running { worker, expires_at } => write!(
+                f,
+                "leased to {} until {} us",
+                worker.as_deref().unwrap_or("a worker"),
+                expires_at.0
+            ),
+            Self::Overdue => write!(f, "its lease is over and waits for the reaper"),
+            Self::Suspended => write!(f, "suspended until it is resumed"),
+        }
+    }
+}
+
+/// Describes a flow. All reads see one instant.
+pub(crate) async fn flow<R: Snapshot>(
+    reader: &mut R,
+    key: FlowKey,
+) -> Result<FlowDescription, EngineError> {
+    let row = reader.describe_flow(&key).await?.ok_or(EngineError::FlowNotFound(key.id))?;
+    let now = reader.read_clock().await?;
+    let views = reader.describe_executions(&key).await?;
+    let groups = reader.describe_groups(&key).await?;
+    let names: BTreeMap<ExecutionId, Arc<str>> = views
+        .iter()
+        .map(|view| (view.execution.id, Arc::clone(&view.definition.name)))
+        .collect();
+    let mut executions: Vec<ExecutionDescription> =
+        views.into_iter().map(|view| execution(view, now)).collect();
+    executions.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut groups: Vec<GroupDescription> =
+        groups.iter().filter_map(|one| group(one, &names)).collect();
+    groups.sort_by(|a, b| a.downstream.cmp(&b.downstream));
+    let mut counts = BTreeMap::new();
+    for one in &executions {
+        *counts.entry(one.state).or_insert(0) += 1;
+    }
+    Ok(FlowDescription {
+        id: key.id,
+        namespace: row.namespace,
+        closing: row.closing,
+        counts,
+        executions,
+        groups,
+    })
+}
+
+fn execution(view: ExecutionView, now: Timestamp) -> ExecutionDescription {
+    let row = view.execution;
+    ExecutionDescription {
+        id: row.id,
+        name: view.definition.name,
+        state: row.state.public(row.not_before > now),
+        cause: row.cause,
+        incarnation: row.incarnation,
+        attempt: row.attempt,
+        worker: view.worker,
+    }
+}
+
+fn group(group: &Group, names: &BTreeMap<ExecutionId, Arc<str>>) -> Option<GroupDescription> {
+    Some(GroupDescription {
+        downstream: Arc::clone(names.get(&group.downstream)?),
+        policy: group.policy,
+        decision: group.decision,
+        edges: group.edges,
+        satisfied: group.satisfied,
+        unsatisfied: group.unsatisfied,
+    })
+}
+
+/// Explains an execution. All reads see one instant.
+pub(crate) async fn explain<R: Snapshot>(
+    reader: &mut R,
+    id: ExecutionId,
+) -> Result<Explanation, EngineError> {
+    let view = reader.describe_execution(&id).await?;
+    let view = view.ok_or(EngineError::ExecutionNotFound(id))?;
+    let now = reader.read_clock().await?;
+    match view.execution.state {
+        State::Blocked => blocked(reader, &view.execution).await,
+        _ => Ok(standing(view, now)),
+    }
+}
+
+fn standing(view: ExecutionView, now: Timestamp) -> Explanation {
+    let row = view.execution;
+    match row.state {
+        State::Terminal(outcome) => {
+            Explanation::Ended { outcome, cause: row.cause, propagated: row.propagated }
+        }
+        _ if row.is_overdue(now) => Explanation::Overdue,
+        State::Ready if row.not_before > now => {
+            Explanation::Delayed { until: row.not_before, charged: row.charged }
+        }
+        State::Active => Explanation::Running {
+            worker: view.worker,
+            expires_at: row.attempt_over_at().unwrap_or_default(),
+        },
+        State::Suspended => Explanation::Suspended,
+        State::Ready | State::Blocked => {
+            Explanation::Claimable { lane: view.definition.lane, kind: view.definition.kind }
+        }
+    }
+}
+
+async fn blocked<R: Snapshot>(
+    reader: &mut R,
+    row: &Execution,
+) -> Result<Explanation, EngineError> {
+    let key = row.flow_key();
+    let groups = reader.describe_groups(&key).await?;
+    let decided = groups.iter().find(|group| group.downstream == row.id);
+    if let Some(group) = decided
+        && group.decision != Decision::Undecided
+    {
+        return Ok(Explanation::Decided { decision: group.decision });
+    }
+    let edges = reader.describe_edges(&key).await?;
+    let views = reader.describe_executions(&key).await?;
+    let pending: Vec<&ExecutionView> = edges
+        .iter()
+        .filter(|edge| edge.key.downstream == row.id && edge.resolution == Resolution::Pending)
+        .filter_map(|edge| views.iter().find(|view| view.execution.id == edge.key.upstream))
+        .collect();
+    let names = |ended: bool| {
+        pending
+            .iter()
+            .filter(|view| view.execution.state.is_terminal() == ended)
+            .map(|view| Arc::clone(&view.definition.name))
+            .collect()
+    };
+    Ok(Explanation::WaitsFor { running: names(false), ended: names(true) })
+}
