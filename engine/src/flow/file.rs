@@ -52,9 +52,9 @@ struct WfFormatMarks {
 impl FlowFileError {
     /// A mistake at a byte of the text.
     pub(super) fn at(text: &str, offset: usize, reason: String) -> Self {
-        let before = &text.as_bytes()[..offset];
-        let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let before = &text[..offset];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let line = before.matches('\n').count() + 1;
         Self { line, column: offset - line_start + 1, reason }
     }
 }

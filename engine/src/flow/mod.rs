@@ -152,3 +152,5 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+#[cfg(test)]
+mod tests;

@@ -380,3 +380,5 @@ fn label(text: &str) -> String {
     label
 }
 
+#[cfg(test)]
+mod tests;

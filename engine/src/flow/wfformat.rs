@@ -119,12 +119,9 @@ fn specification(tasks: &[Task], runs: &[Run]) -> FlowSpec {
 /// The name without the number that tells tasks of one kind apart: `_ID0000001` or `_00000001`.
 fn kind(name: &str) -> &str {
     let unnumbered = name.trim_end_matches(|character: char| character.is_ascii_digit());
-    let kind = match unnumbered.len() == name.len() {
-        true => name,
-        false => {
-            unnumbered.strip_suffix("_ID").or_else(|| unnumbered.strip_suffix('_')).unwrap_or(name)
-        }
-    };
+    let numbered = unnumbered.len() < name.len();
+    let mut marks = ["_ID", "_"].into_iter().filter(|_| numbered);
+    let kind = marks.find_map(|mark| unnumbered.strip_suffix(mark)).unwrap_or(name);
     if kind.is_empty() { DEFAULT_NAME } else { kind }
 }
 
@@ -140,7 +137,9 @@ impl Text<'_> {
     fn offset(&self, document: &str) -> usize {
         match self {
             Text::Plain(text) => text.as_ptr().addr() - document.as_ptr().addr(),
-            Text::Unescaped(text) => document.find(&json!(text).to_string()).unwrap_or(0),
+            Text::Unescaped(text) => {
+                document.find(&json!(text).to_string()).map_or(0, |quote| quote + 1)
+            }
         }
     }
 }
@@ -169,3 +168,5 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
+#[cfg(test)]
+mod tests;
