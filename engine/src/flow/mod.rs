@@ -5,6 +5,7 @@ mod builder;
 mod canonical;
 mod file;
 mod limits;
+mod names;
 mod problem;
 mod validate;
 mod wfformat;

@@ -2,6 +2,7 @@
 //! never just the first.
 
 use super::canonical::{content_hash, json_bytes};
+use super::names::Names;
 use super::{EdgeSpec, ExecutionSpec, FlowSpec, InvalidFlow, Limits, Problem};
 use crate::graph::Graph;
 use crate::policy::JoinPolicy;
@@ -109,40 +110,10 @@ fn inspect(spec: &FlowSpec, limits: &Limits) -> Result<Shape, InvalidFlow> {
         return Err(InvalidFlow { problems: inspection.problems });
     }
     assert_eq!(links.ends.len(), spec.edges.len(), "every edge of a valid flow has both ends");
-    let executions = names.sorted.iter().map(|(_, index)| *index);
+    let executions = names.sorted().iter().map(|(_, index)| *index);
     let content_hash = content_hash(spec, executions, edge_order.into_iter());
     let order = order.expect("a flow without a cycle has an order");
     Ok(Shape { ends: links.ends, graph, order, policies, content_hash })
-}
-
-/// The executions of a specification by name.
-struct Names<'a> {
-    sorted: Vec<(&'a str, usize)>,
-}
-
-impl<'a> Names<'a> {
-    fn of(spec: &'a FlowSpec) -> Self {
-        let named = spec.executions.iter().enumerate();
-        let mut sorted: Vec<(&str, usize)> =
-            named.map(|(index, execution)| (execution.name.as_str(), index)).collect();
-        sorted.sort_unstable();
-        Self { sorted }
-    }
-
-    /// The first execution of that name.
-    fn find(&self, name: &str) -> Option<usize> {
-        let place = self.sorted.partition_point(|(other, _)| *other < name);
-        self.sorted.get(place).filter(|(other, _)| *other == name).map(|(_, index)| *index)
-    }
-
-    /// For each execution its place in the order of names.
-    fn ranks(&self) -> Vec<usize> {
-        let mut ranks = vec![0; self.sorted.len()];
-        for (rank, (_, index)) in self.sorted.iter().enumerate() {
-            ranks[*index] = rank;
-        }
-        ranks
-    }
 }
 
 /// The edges with names turned into indices.
@@ -220,7 +191,7 @@ impl<'a> Inspection<'a> {
     }
 
     fn check_names(&mut self, names: &Names) {
-        let same = names.sorted.chunk_by(|left, right| left.0 == right.0);
+        let same = names.sorted().chunk_by(|left, right| left.0 == right.0);
         let repeated = same.filter(|group| group.len() > 1 && !group[0].0.is_empty());
         self.problems.extend(
             repeated.map(|group| Problem::DuplicateName {
@@ -281,7 +252,7 @@ impl<'a> Inspection<'a> {
         let same = ranked.chunk_by(|left, right| (left.0, left.1) == (right.0, right.1));
         self.problems.extend(same.filter(|group| group.len() > 1).map(|group| {
             let (from, to, _) = group[0];
-            let (from, to) = (label(names.sorted[from].0), label(names.sorted[to].0));
+            let (from, to) = (label(names.sorted()[from].0), label(names.sorted()[to].0));
             Problem::DuplicateEdge { from, to, times: group.len() }
         }));
         ranked.into_iter().map(|(_, _, edge)| edge).collect()
