@@ -88,7 +88,7 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// stands for other content.
     pub async fn submit(&self, spec: FlowSpec) -> Result<Submitted, EngineError> {
         let valid = spec.validate(&self.settings.limits).map_err(|invalid| {
-            match invalid.problems.iter().any(crate::flow::Problem::is_limit_exceeded) {
+            match invalid.is_limit_exceeded() {
                 true => EngineError::LimitExceeded(invalid.to_string()),
                 false => EngineError::Invalid(invalid.to_string()),
             }

@@ -8,7 +8,6 @@ use crate::error::missing_group;
 use crate::identity::ExecutionId;
 use crate::mutants::{ensure_rule, mutated};
 use crate::operations::finish::{self, Move};
-use crate::policy::Decision;
 use crate::storage::{
     EdgeKey, Execution, Group, PendingEdge, Result, ResultChange, Transaction,
 };

@@ -1,0 +1,49 @@
+//! The client: submits its flow until it is acknowledged, then looks at it once.
+
+use std::time::Duration;
+
+use sluicegate::environment::Environment;
+use sluicegate::operations::submit::Submitted;
+use sluicegate::storage::Storage;
+
+use crate::actors::{Progress, Stage};
+use crate::driver::tally::Sometimes;
+use crate::driver::world::{SimEnvironment, world};
+use crate::history::Observation;
+use crate::tape::{Chance, Site};
+
+/// How often one call is repeated under its request id.
+const CALLS_MAX: u32 = 3;
+
+pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
+    let request = stage.engine.request_id();
+    for _ in 0..CALLS_MAX {
+        if let Ok(submitted) = stage.engine.submit_valid(&stage.flow, request).await {
+            let created = matches!(submitted, Submitted::Created(_));
+            if !created {
+                world(|world| world.tally.sometimes(Sometimes::DuplicateSubmit));
+            }
+            stage.observe(&Observation::Submitted {
+                key: stage.flow.spec().idempotency_key.as_deref().map(Into::into),
+                flow: submitted.flow(),
+                created,
+                request,
+            });
+            look(stage, submitted).await;
+            return Progress::Done;
+        }
+        SimEnvironment { actor: stage.actor }.sleep(Duration::from_millis(100)).await;
+    }
+    Progress::Failed
+}
+
+/// Describes the flow now and then; a description counts every execution once.
+async fn look<S: Storage>(stage: &Stage<S>, submitted: Submitted) {
+    if stage.choose(Site::Repeat, 2, Chance::Of(2_000)) == 0 {
+        return;
+    }
+    if let Ok(description) = stage.engine.describe_flow(submitted.flow().id).await {
+        let counted: u64 = description.counts.values().sum();
+        assert_eq!(counted, stage.flow.spec().executions.len() as u64, "a description lost one");
+    }
+}

@@ -1,0 +1,102 @@
+//! The actors of a universe. A turn is one piece of work of one actor, written against the public
+//! handle of the engine, as a service would write it. Never looks into the database.
+
+pub(crate) mod client;
+pub(crate) mod dispatcher;
+pub(crate) mod reconciler;
+pub(crate) mod worker;
+
+use std::sync::Arc;
+
+use sluicegate::Engine;
+use sluicegate::flow::ValidFlow;
+use sluicegate::storage::Storage;
+
+use crate::driver::world::{SimEnvironment, world};
+use crate::history::{ActorId, Observation};
+use crate::plan::EngineKind;
+use crate::tape::{Chance, Site};
+
+/// What an actor is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// Submits the flow.
+    Client,
+    /// Claims, handles, reports.
+    Worker,
+    /// Advances cascades as completions arrive.
+    Dispatcher,
+    /// Runs the dependency reconciler and the reaper.
+    Reconciler,
+}
+
+impl Role {
+    /// The word in stories.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Client => "client",
+            Role::Worker => "worker",
+            Role::Dispatcher => "dispatcher",
+            Role::Reconciler => "reconciler",
+        }
+    }
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    /// It changed something: there may be more.
+    Worked,
+    /// There was nothing to do.
+    Idle,
+    /// It failed and is to be tried again a little later.
+    Failed,
+    /// This actor has nothing left to do in this universe.
+    Done,
+}
+
+/// Which sweeps a reconciler runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sweeps {
+    /// Both.
+    All,
+    /// The reaper only: the dispatchers drive the cascades alone.
+    ReaperOnly,
+}
+
+/// What a turn needs.
+#[derive(Clone)]
+pub(crate) struct Stage<S> {
+    pub(crate) engine: Engine<S, SimEnvironment>,
+    pub(crate) storage: S,
+    pub(crate) kind: EngineKind,
+    pub(crate) actor: ActorId,
+    /// Its number among the actors of its role.
+    pub(crate) nth: u8,
+    pub(crate) flow: Arc<ValidFlow>,
+    pub(crate) sweeps: Sweeps,
+}
+
+impl<S: Storage> Stage<S> {
+    pub(crate) fn observe(&self, observation: &Observation) {
+        world(|world| world.observe(self.actor, observation));
+    }
+
+    /// A choice of the tape; always the quiet one while universes are counted.
+    pub(crate) fn choose(&self, site: Site, arity: u16, chance: Chance) -> u16 {
+        world(|world| match world.counting {
+            true => 0,
+            false => world.tape.draw(site, arity, chance),
+        })
+    }
+}
+
+/// One turn of an actor of that role.
+pub(crate) async fn turn<S: Storage>(role: Role, stage: Stage<S>) -> Progress {
+    match role {
+        Role::Client => client::turn(&stage).await,
+        Role::Worker => worker::turn(&stage).await,
+        Role::Dispatcher => dispatcher::turn(&stage).await,
+        Role::Reconciler => reconciler::turn(&stage).await,
+    }
+}

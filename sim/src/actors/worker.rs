@@ -1,0 +1,185 @@
+//! The worker: claims, works for a while of virtual time, renews, reports. Repeats calls whose
+//! answer it did not get, and sometimes one whose answer it got.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use sluicegate::EngineError;
+use sluicegate::environment::Environment;
+use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
+use sluicegate::operations::report::Report;
+use sluicegate::storage::{Grant, Storage};
+
+use crate::actors::{Progress, Stage};
+use crate::driver::tally::Sometimes;
+use crate::driver::world::{SimEnvironment, world};
+use crate::history::{Holder, Observation};
+use crate::tape::{Chance, Site};
+
+/// How long a lease lasts.
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
+/// The longest that a handler works.
+pub(crate) const WORK_MAX: Duration = Duration::from_secs(14);
+/// How often one call is repeated under its request id.
+const CALLS_MAX: u32 = 3;
+/// The wait before a call is repeated.
+const REPEAT_AFTER: Duration = Duration::from_millis(100);
+/// Polls that a destructor makes in its attempt to write.
+const LAST_POLLS: u32 = 8;
+
+pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
+    let Some(grants) = claim(stage).await else { return Progress::Failed };
+    if grants.is_empty() {
+        return Progress::Idle;
+    }
+    for grant in &grants {
+        stage.observe(&Observation::Granted { holder: holder(&grant.token()) });
+    }
+    for grant in &grants {
+        handle(stage, grant).await;
+    }
+    Progress::Worked
+}
+
+async fn claim<S: Storage>(stage: &Stage<S>) -> Option<Vec<Grant>> {
+    let mut request = ClaimRequest {
+        request: stage.engine.request_id(),
+        sent: Sent::First,
+        worker: "worker".into(),
+        instance: "instance".into(),
+        namespace: None,
+        partitions: 0..u16::MAX,
+        lanes: vec!["default".into()],
+        kinds: Vec::new(),
+        limit: 1 + u32::from(stage.nth % 2),
+        lease: LEASE,
+    };
+    for _ in 0..CALLS_MAX {
+        match stage.engine.claim(request.clone()).await {
+            Ok(grants) => return Some(grants),
+            Err(_) => request.sent = Sent::Again,
+        }
+        SimEnvironment { actor: stage.actor }.sleep(REPEAT_AFTER).await;
+    }
+    None
+}
+
+async fn handle<S: Storage>(stage: &Stage<S>, grant: &Grant) {
+    let token = grant.token();
+    let mut last_words = LastWords { stage, token, armed: true };
+    if work(stage, token).await {
+        let report = outcome();
+        send(stage, token, report).await;
+    }
+    last_words.armed = false;
+}
+
+/// Lets the work take its time, renewing at half of each lease; false if the lease was lost.
+async fn work<S: Storage>(stage: &Stage<S>, token: LeaseToken) -> bool {
+    let environment = SimEnvironment { actor: stage.actor };
+    let long = stage.choose(Site::Work, 4, Chance::Of(12_000));
+    let mut left = [Duration::from_millis(50), Duration::from_secs(2), LEASE, WORK_MAX]
+        [usize::from(long)];
+    loop {
+        let part = left.min(LEASE / 2);
+        environment.sleep(part).await;
+        left -= part;
+        if left.is_zero() {
+            return true;
+        }
+        if let Err(EngineError::LeaseLost(_)) = stage.engine.renew(token, LEASE).await {
+            stage.observe(&Observation::LeaseLost { holder: holder(&token), end: None });
+            return false;
+        }
+    }
+}
+
+/// What the handler reports; drawn when its work completes.
+fn outcome() -> Report {
+    let bytes: Arc<[u8]> = Arc::from(*b"done");
+    let drawn = world(|world| {
+        let arity = if world.counting { 2 } else { 4 };
+        let chance = Chance::Of(world.odds.outcome);
+        world.tape.draw(Site::Outcome, arity, chance)
+    });
+    match drawn {
+        0 => Report::Complete(bytes),
+        1 => Report::FailFatal(bytes),
+        2 => Report::FailRetryable(bytes),
+        _ => Report::Release,
+    }
+}
+
+/// Reports until there is an answer; then, now and then, once more.
+async fn send<S: Storage>(stage: &Stage<S>, token: LeaseToken, report: Report) {
+    for _ in 0..CALLS_MAX {
+        let reply = stage.engine.report(token, report.clone()).await;
+        if observe(stage, token, &report, &reply) {
+            if stage.choose(Site::Repeat, 2, Chance::Of(4_000)) == 1 {
+                let again = stage.engine.report(token, report.clone()).await;
+                if observe(stage, token, &report, &again) && again.is_ok() {
+                    world(|world| world.tally.sometimes(Sometimes::StoredReply));
+                }
+            }
+            return;
+        }
+        SimEnvironment { actor: stage.actor }.sleep(REPEAT_AFTER).await;
+    }
+}
+
+/// Tells the judge what the worker was told; false if it was told nothing for certain.
+fn observe<S: Storage>(
+    stage: &Stage<S>,
+    token: LeaseToken,
+    report: &Report,
+    reply: &Result<sluicegate::storage::Reported, EngineError>,
+) -> bool {
+    let holder = holder(&token);
+    match reply {
+        Ok(reported) => {
+            let reported = *reported;
+            stage.observe(&Observation::Reported { holder, end: report.end(), reported });
+            true
+        }
+        Err(EngineError::LeaseLost(_)) => {
+            stage.observe(&Observation::LeaseLost { holder, end: Some(report.end()) });
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+fn holder(token: &LeaseToken) -> Holder {
+    Holder {
+        execution: token.execution,
+        incarnation: token.incarnation,
+        attempt: token.attempt,
+        epoch: token.epoch,
+        nonce: token.nonce,
+    }
+}
+
+/// A destructor that tries to give the attempt back, as careless services write them. A killed
+/// process runs no destructor, so that nothing of it may arrive.
+struct LastWords<'a, S: Storage> {
+    stage: &'a Stage<S>,
+    token: LeaseToken,
+    armed: bool,
+}
+
+impl<S: Storage> Drop for LastWords<'_, S> {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        let mut call = Box::pin(self.stage.engine.report(self.token, Report::Release));
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..LAST_POLLS {
+            let answered = call.as_mut().poll(&mut context).is_ready();
+            assert!(!answered, "the destructor of a killed actor reached the storage");
+        }
+        world(|world| world.tally.sometimes(Sometimes::DroppedWriter));
+    }
+}

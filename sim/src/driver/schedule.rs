@@ -1,0 +1,381 @@
+//! Who goes on: the default schedule, deviations from it, and the passing of time when nobody can.
+//! One loop for every phase. Never decides what a fault does.
+
+use std::task::{Context, Poll, Waker};
+
+use sluicegate::storage::{Contention, StorageError};
+use sluicegate::time::Timestamp;
+
+use crate::actors::{Progress, Role};
+use crate::driver::strike::Struck;
+use crate::driver::tally::Sometimes;
+use crate::driver::universe::{End, Universe, id};
+use crate::driver::world::{
+    LOCK_TIMEOUT_US, Pending, Permit, SESSION_LIMIT_US, STATEMENT_US, Standing, World, world,
+};
+use crate::tape::{Chance, Site};
+
+/// Virtual time between two turns of an actor that polls.
+const POLL_US: i64 = 1_000_000;
+/// Virtual time after which a failed turn is tried again.
+const RETRY_US: i64 = 50_000;
+/// The stale threshold of the reconciler: sigma of SPEC 10.
+pub(crate) const SIGMA_US: i64 = 1_000_000;
+/// A universe of this lane has at most so many actors.
+const ACTORS_MAX: usize = 64;
+
+/// Why the loop ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Settled {
+    /// Nothing can go on and time brings nothing.
+    Quiet,
+    /// The plan's step to heal at was reached.
+    HealDue,
+    /// The universe is over.
+    Ended(End),
+}
+
+impl Universe {
+    /// Runs until nothing is left to do, the universe ends, or faults are to stop.
+    pub(crate) fn settle(&mut self) -> Settled {
+        loop {
+            if let Some(violation) = world(|world| world.violation.take()) {
+                return Settled::Ended(End::Violated(violation));
+            }
+            if self.visited_before() {
+                return Settled::Ended(End::Pruned);
+            }
+            let Some(index) = self.pick() else {
+                match self.let_time_pass() {
+                    true => continue,
+                    false => return Settled::Quiet,
+                }
+            };
+            self.steps_left -= 1;
+            if self.steps_left == 0 {
+                return Settled::Ended(End::Livelock(self.livelock()));
+            }
+            if self.heal_in > 0 {
+                self.heal_in -= 1;
+                if self.heal_in == 0 {
+                    return Settled::HealDue;
+                }
+            }
+            self.step(index);
+        }
+    }
+
+    /// The actor that goes on: the present one, unless the tape deviates or it cannot.
+    fn pick(&mut self) -> Option<usize> {
+        let may_deviate = self.delays_left > 0
+            && world(|world| world.faults_on && (world.odds.schedule > 0 || world.counting));
+        let stays = self.can_go_on(self.current);
+        if stays && !may_deviate {
+            return Some(self.current);
+        }
+        let mut able = [0_usize; ACTORS_MAX];
+        let mut count = 0;
+        if stays {
+            able[count] = self.current;
+            count += 1;
+        }
+        for index in 0..self.actors.len() {
+            if index != self.current && self.can_go_on(index) {
+                able[count] = index;
+                count += 1;
+                if !may_deviate {
+                    break;
+                }
+            }
+        }
+        if count == 0 {
+            return None;
+        }
+        let drawn = match may_deviate {
+            true => world(|world| {
+                let chance = Chance::Of(world.odds.schedule);
+                let arity = u16::try_from(count).unwrap_or(u16::MAX);
+                usize::from(world.tape.draw(Site::Schedule, arity, chance))
+            }),
+            false => 0,
+        };
+        if drawn > 0 {
+            self.delays_left -= 1;
+            world(|world| world.tally.delays += 1);
+        }
+        self.current = able[drawn];
+        Some(self.current)
+    }
+
+    /// True if the actor has a statement, a timer or a turn that can go on now.
+    fn can_go_on(&self, index: usize) -> bool {
+        let actor = &self.actors[index];
+        world(|world| {
+            if actor.off || actor.asleep_until > world.now {
+                return false;
+            }
+            let slot = &world.slots[index];
+            if actor.op.is_some() {
+                return match slot.pending {
+                    Some(Pending::Timer(at)) => at <= world.now,
+                    Some(Pending::Statement(_)) => match slot.standing {
+                        Standing::Waiting(_) => !world.is_blocked(index),
+                        _ => true,
+                    },
+                    None => true,
+                };
+            }
+            if actor.done {
+                return false;
+            }
+            let woken = match actor.role {
+                Role::Client => false,
+                // Only commits that wrote wake an idle actor.
+                Role::Worker => actor.seen != world.version && actor.next_at == i64::MAX,
+                Role::Dispatcher => slot.noticed,
+                Role::Reconciler => false,
+            };
+            woken || actor.next_at <= world.now
+        })
+    }
+
+    /// One step of one actor: begins its turn, lets time arrive, or meets its statement.
+    fn step(&mut self, index: usize) {
+        world(|world| world.tally.steps += 1);
+        if self.actors[index].op.is_none() {
+            self.begin_turn(index);
+            self.poll(index);
+            return;
+        }
+        let pending = world(|world| world.slots[index].pending);
+        match pending {
+            Some(Pending::Statement(verb)) => match self.strike_statement(index, verb) {
+                Struck::Goes(permit) => self.execute(index, permit),
+                Struck::Gone => {}
+                Struck::AfterExecution => {
+                    self.execute(index, Permit::Run);
+                    self.kill(index);
+                }
+            },
+            Some(Pending::Timer(_)) => match self.strike_await(index) {
+                Struck::Gone => {}
+                _ => self.poll(index),
+            },
+            None => self.poll(index),
+        }
+    }
+
+    /// Lets the pending statement go on with that permit, and handles the wait that it may begin.
+    fn execute(&mut self, index: usize, permit: Permit) {
+        world(|world| {
+            world.slots[index].permit = Some(permit);
+            world.pass(STATEMENT_US);
+        });
+        let waited = world(|world| matches!(world.slots[index].standing, Standing::Waiting(_)));
+        self.poll(index);
+        let standing = world(|world| world.slots[index].standing.clone());
+        match standing {
+            Standing::Free | Standing::Yielded => {}
+            Standing::Waiting(_) if waited => {}
+            Standing::Waiting(_) => self.begin_wait(index),
+            Standing::Deadlocked(cycle) => self.choose_victim(index, &cycle),
+        }
+    }
+
+    fn choose_victim(&mut self, index: usize, cycle: &[crate::database::SessionId]) {
+        let victim = world(|world| {
+            let arity = u16::try_from(cycle.len()).unwrap_or(1);
+            let drawn = world.tape.draw(Site::Victim, arity, Chance::Even);
+            let session = cycle[usize::from(drawn)];
+            world.slots.iter().position(|slot| slot.session == Some(session))
+        });
+        let victim = victim.unwrap_or(index);
+        world(|world| {
+            world.trace.storage(world.now, id(victim), "chose it as deadlock victim");
+            if victim != index {
+                world.slots[index].standing = Standing::Waiting(world.now);
+            }
+        });
+        self.fail(victim, Contention::Deadlock);
+    }
+
+    /// Fails an actor's pending statement.
+    pub(crate) fn fail(&mut self, index: usize, contention: Contention) {
+        let error = StorageError::Contention(contention);
+        world(|world| world.slots[index].permit = Some(Permit::Fail(error)));
+        self.poll(index);
+    }
+
+    /// Polls an actor's turn and takes note if it ended.
+    pub(crate) fn poll(&mut self, index: usize) {
+        let actor = &mut self.actors[index];
+        let Some(op) = actor.op.as_mut() else { return };
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(progress) = op.as_mut().poll(&mut context) else { return };
+        actor.op = None;
+        world(|world| {
+            world.slots[index].pending = None;
+            world.slots[index].stood_still = false;
+            world.trace.ended(world.now, id(index), progress != Progress::Failed);
+            actor.next_at = match progress {
+                Progress::Worked => world.now,
+                Progress::Failed => world.now + RETRY_US,
+                Progress::Idle => idle_until(actor.role, actor.seen, world),
+                Progress::Done => i64::MAX,
+            };
+            actor.done |= progress == Progress::Done;
+        });
+    }
+
+    /// Moves virtual time to whatever comes next; false if nothing does.
+    fn let_time_pass(&mut self) -> bool {
+        let mut next = world(|world| world.next_event());
+        for (index, actor) in self.actors.iter().enumerate() {
+            if let Some(at) = self.wakes_at(index, actor) {
+                next = Some(next.map_or(at, |next| next.min(at)));
+            }
+        }
+        if next.is_none() {
+            next = self.wake_for_later();
+        }
+        let Some(next) = next else { return false };
+        world(|world| {
+            let us = (next - world.now).max(0);
+            world.pass(us);
+            world.deliver_late();
+            world.end_lingering();
+        });
+        self.time_out_waits();
+        self.end_idle_sessions();
+        true
+    }
+
+    /// When an actor that cannot go on now can, by time alone.
+    fn wakes_at(&self, index: usize, actor: &crate::driver::universe::Actor) -> Option<i64> {
+        if actor.off {
+            return None;
+        }
+        let slot = world(|world| {
+            let slot = &world.slots[index];
+            (slot.pending, slot.standing.clone(), slot.session.is_some(), world.now)
+        });
+        let (pending, standing, in_transaction, now) = slot;
+        if actor.asleep_until > now {
+            let session_ends = actor.asleep_since + SESSION_LIMIT_US;
+            return Some(match in_transaction && session_ends > now {
+                true => session_ends.min(actor.asleep_until),
+                false => actor.asleep_until,
+            });
+        }
+        if actor.op.is_some() {
+            return match (pending, standing) {
+                (Some(Pending::Timer(at)), _) => Some(at),
+                (_, Standing::Waiting(since)) => Some(since + LOCK_TIMEOUT_US),
+                _ => None,
+            };
+        }
+        (!actor.done && actor.next_at < i64::MAX).then_some(actor.next_at)
+    }
+
+    /// Nobody has a timer: what a row waits for comes next, and wakes whoever may act on it.
+    fn wake_for_later(&mut self) -> Option<i64> {
+        let (at, now) = world(|world| (world.next_interesting(), world.now));
+        let at = at?.max(now + 1);
+        for actor in &mut self.actors {
+            let acts = matches!(actor.role, Role::Worker | Role::Reconciler);
+            if acts && !actor.off && actor.op.is_none() && !actor.done {
+                actor.next_at = at;
+            }
+        }
+        Some(at)
+    }
+
+    /// Fails every lock wait that has lasted for the storage's limit.
+    fn time_out_waits(&mut self) {
+        for index in 0..self.actors.len() {
+            let timed_out = world(|world| match world.slots[index].standing {
+                Standing::Waiting(since) => {
+                    let over = since + LOCK_TIMEOUT_US <= world.now;
+                    over && world.is_blocked(index)
+                }
+                _ => false,
+            });
+            if timed_out {
+                world(|world| {
+                    world.tally.sometimes(Sometimes::LockWaitTimedOut);
+                    world.trace.storage(world.now, id(index), "timed its lock wait out");
+                });
+                let contention = match world(|world| world.lane) {
+                    crate::plan::LaneKind::Model => Contention::LockTimeout,
+                    crate::plan::LaneKind::Sqlite => Contention::Busy,
+                };
+                self.fail(index, contention);
+            }
+        }
+    }
+
+    fn livelock(&self) -> String {
+        let limit = self.step_limit();
+        let busy: Vec<String> = (0..self.actors.len())
+            .filter(|index| self.actors[*index].op.is_some())
+            .map(|index| self.actor_name(id(index)))
+            .collect();
+        format!("no end after {limit} steps; at work: {}", busy.join(", "))
+    }
+}
+
+/// When an idle actor looks again of its own accord; never, if it has seen everything.
+fn idle_until(role: Role, seen: u64, world: &World) -> i64 {
+    match role {
+        Role::Client | Role::Worker => i64::MAX,
+        Role::Dispatcher | Role::Reconciler if seen == world.version => i64::MAX,
+        Role::Dispatcher | Role::Reconciler => world.now + POLL_US,
+    }
+}
+
+impl World {
+    /// True if the actor's statement waits for something that another session holds.
+    pub(crate) fn is_blocked(&self, index: usize) -> bool {
+        match self.lane {
+            crate::plan::LaneKind::Model => {
+                self.slots[index].session.is_some_and(|session| self.database.is_blocked(session))
+            }
+            crate::plan::LaneKind::Sqlite => {
+                self.writer.is_some_and(|writer| usize::from(writer) != index)
+            }
+        }
+    }
+
+    /// The next thing that happens by itself: a lingering session ends, a late notification comes.
+    fn next_event(&self) -> Option<i64> {
+        let lingering = self.lingering.iter().map(|lingering| lingering.until);
+        lingering.chain(self.late.iter().map(|late| late.at)).min()
+    }
+
+    /// The next instant at which a committed row can be acted on that cannot be now.
+    fn next_interesting(&self) -> Option<i64> {
+        let now = self.storage_now();
+        let mut next: Option<Timestamp> = None;
+        let mut consider = |at: Option<Timestamp>| {
+            if let Some(at) = at.filter(|at| *at > now) {
+                next = Some(next.map_or(at, |next| next.min(at)));
+            }
+        };
+        for row in self.judge.mirror().executions() {
+            match row.state {
+                sluicegate::state::State::Ready => consider(Some(row.not_before)),
+                state if state.is_terminal() => {
+                    if !row.propagated {
+                        let stale = row.finished_at.map(|at| Timestamp(at.0 + SIGMA_US));
+                        consider(stale);
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            consider(row.attempt_over_at());
+            consider(row.deadline);
+        }
+        next.map(|at| at.0 - self.clock_offset)
+    }
+}

@@ -1,0 +1,260 @@
+//! Statements as futures: the first poll deposits, a later one executes what the driver allowed.
+//! Also the handles of the `model` lane. Never picks who goes on.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use sluicegate::storage::{
+    CommitError, Consistency, Result, Snapshot, Storage, StorageError, Transaction, Verb,
+};
+use sluicegate::time::micros;
+use sluicegate::with_verbs;
+
+use crate::database::{Cursor, Database, SessionId, Step};
+use crate::driver::world::{Pending, Permit, Standing, World, world};
+use crate::history::ActorId;
+
+/// One statement on its way.
+pub(crate) struct Statement<F> {
+    actor: ActorId,
+    session: Option<SessionId>,
+    verb: Verb,
+    cursor: Cursor,
+    deposited: bool,
+    run: F,
+}
+
+impl<F> Statement<F> {
+    pub(crate) fn new(actor: ActorId, session: Option<SessionId>, verb: Verb, run: F) -> Self {
+        Self { actor, session, verb, cursor: Cursor::default(), deposited: false, run }
+    }
+}
+
+impl<T, F> Future for Statement<F>
+where
+    F: FnMut(&mut World, &mut Cursor, &Permit) -> Step<Result<T>> + Unpin,
+{
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<T>> {
+        let this = self.get_mut();
+        world(|world| this.step(world))
+    }
+}
+
+impl<T, F> Statement<F>
+where
+    F: FnMut(&mut World, &mut Cursor, &Permit) -> Step<Result<T>> + Unpin,
+{
+    fn step(&mut self, world: &mut World) -> Poll<Result<T>> {
+        let slot = &mut world.slots[usize::from(self.actor)];
+        if slot.dead {
+            return Poll::Pending;
+        }
+        if !self.deposited {
+            self.deposited = true;
+            slot.pending = Some(Pending::Statement(self.verb));
+            slot.standing = Standing::Free;
+            return Poll::Pending;
+        }
+        let Some(permit) = slot.permit.take() else { return Poll::Pending };
+        let severed = self.session.is_some() && slot.session != self.session;
+        if severed {
+            let ended = StorageError::Unavailable("the session was ended".into());
+            return self.answer(world, Err(ended));
+        }
+        if let Permit::Fail(error) = permit {
+            return self.answer(world, Err(error));
+        }
+        match (self.run)(world, &mut self.cursor, &permit) {
+            Step::Done(reply) => self.answer(world, reply),
+            Step::Yield => self.stand(world, Standing::Yielded),
+            Step::Deadlock(cycle) => self.stand(world, Standing::Deadlocked(cycle)),
+            Step::Wait => {
+                let slot = &world.slots[usize::from(self.actor)];
+                let since = match slot.standing {
+                    Standing::Waiting(since) => since,
+                    _ => world.now,
+                };
+                self.stand(world, Standing::Waiting(since))
+            }
+        }
+    }
+
+    fn stand(&self, world: &mut World, standing: Standing) -> Poll<Result<T>> {
+        world.slots[usize::from(self.actor)].standing = standing;
+        Poll::Pending
+    }
+
+    fn answer(&self, world: &mut World, reply: Result<T>) -> Poll<Result<T>> {
+        let slot = &mut world.slots[usize::from(self.actor)];
+        slot.pending = None;
+        slot.standing = Standing::Free;
+        if reply.is_err() && self.session.is_some() && slot.session == self.session {
+            slot.session = None;
+            if let Some(session) = self.session {
+                world.abort(session, self.actor);
+            }
+        }
+        world.tally.statements += 1;
+        world.trace.statement(world.now, self.actor, self.verb, reply.is_ok());
+        Poll::Ready(reply)
+    }
+}
+
+/// A wait for virtual time to pass.
+pub(crate) struct Sleep {
+    actor: ActorId,
+    us: i64,
+    until: Option<i64>,
+}
+
+impl Sleep {
+    pub(crate) fn new(actor: ActorId, duration: Duration) -> Self {
+        Self { actor, us: micros(duration), until: None }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        world(|world| {
+            let us = self.us;
+            let until = *self.until.get_or_insert(world.now + us);
+            let slot = &mut world.slots[usize::from(self.actor)];
+            if slot.dead || until > world.now || slot.pending.is_none() {
+                slot.pending = Some(Pending::Timer(until));
+                return Poll::Pending;
+            }
+            slot.pending = None;
+            slot.permit = None;
+            Poll::Ready(())
+        })
+    }
+}
+
+/// The simulated Postgres, as one actor sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelStorage {
+    pub(crate) actor: ActorId,
+}
+
+/// A transaction of the simulated Postgres.
+#[derive(Debug)]
+pub struct ModelTransaction {
+    actor: ActorId,
+    session: SessionId,
+}
+
+/// A reader of the simulated Postgres.
+#[derive(Debug)]
+pub struct ModelSnapshot {
+    actor: ActorId,
+    frozen: Option<Box<Database>>,
+}
+
+impl Storage for ModelStorage {
+    type Transaction = ModelTransaction;
+    type Snapshot = ModelSnapshot;
+
+    async fn begin(&self) -> Result<ModelTransaction> {
+        let actor = self.actor;
+        let open = move |world: &mut World, _: &mut Cursor, _: &Permit| {
+            let session = world.database.open_session(actor);
+            world.slots[usize::from(actor)].session = Some(session);
+            Step::Done(Ok(session))
+        };
+        let session = Statement::new(actor, None, Verb::Begin, open).await?;
+        Ok(ModelTransaction { actor, session })
+    }
+
+    async fn snapshot(&self, consistency: Consistency) -> Result<ModelSnapshot> {
+        let frozen = match consistency {
+            Consistency::Statement => None,
+            Consistency::Snapshot => Some(Box::new(world(|world| world.database.frozen()))),
+        };
+        Ok(ModelSnapshot { actor: self.actor, frozen })
+    }
+}
+
+impl Drop for ModelTransaction {
+    /// A handle that is dropped before its end is cancelled; a killed actor's session is the
+    /// driver's, which took it away before it dropped the futures.
+    fn drop(&mut self) {
+        world(|world| {
+            let slot = &mut world.slots[usize::from(self.actor)];
+            if slot.session == Some(self.session) && !slot.dead {
+                slot.session = None;
+                world.abort(self.session, self.actor);
+            }
+        });
+    }
+}
+
+macro_rules! model {
+    (
+        transaction { $($(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident, ($($ta:ident: $tty:ty)?) -> $tr:ty;)* }
+        snapshot { $($(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident, ($($sa:ident: $sty:ty)?) -> $sr:ty;)* }
+    ) => {
+        impl Transaction for ModelTransaction {
+            $(async fn $tm(&mut self $(, $ta: &$tty)?) -> Result<$tr> {
+                let session = self.session;
+                let run = |world: &mut World, cursor: &mut Cursor, _: &Permit| {
+                    world.database.$tm(session, cursor $(, $ta)?)
+                };
+                Statement::new(self.actor, Some(session), Verb::$tv, run).await
+            })*
+
+            async fn commit(self) -> Result<(), CommitError> {
+                let (actor, session) = (self.actor, self.session);
+                let run = |world: &mut World, _: &mut Cursor, permit: &Permit| {
+                    world.slots[usize::from(actor)].session = None;
+                    if *permit == Permit::CommitLost {
+                        world.abort(session, actor);
+                        return Step::Done(Ok(Err(CommitError::Unknown)));
+                    }
+                    let mut commit = std::mem::take(&mut world.commit);
+                    let wrote = world.database.commit(session, &mut commit);
+                    world.commit = commit;
+                    if wrote {
+                        world.committed(actor);
+                    }
+                    Step::Done(Ok(match permit {
+                        Permit::CommitApplied => Err(CommitError::Unknown),
+                        _ => Ok(()),
+                    }))
+                };
+                Statement::new(actor, Some(session), Verb::Commit, run).await?
+            }
+
+            async fn rollback(self) {
+                let (actor, session) = (self.actor, self.session);
+                if world(|world| world.slots[usize::from(actor)].session != Some(session)) {
+                    return;
+                }
+                let run = |world: &mut World, _: &mut Cursor, _: &Permit| {
+                    world.slots[usize::from(actor)].session = None;
+                    world.abort(session, actor);
+                    Step::Done(Ok(()))
+                };
+                // A rollback that nobody answers has rolled back all the same.
+                let _ = Statement::new(actor, Some(session), Verb::Rollback, run).await;
+            }
+        }
+
+        impl Snapshot for ModelSnapshot {
+            $(async fn $sm(&mut self $(, $sa: &$sty)?) -> Result<$sr> {
+                let frozen = self.frozen.as_deref();
+                let run = |world: &mut World, _: &mut Cursor, _: &Permit| {
+                    let database = frozen.unwrap_or(&world.database);
+                    Step::Done(database.$sm($($sa)?))
+                };
+                Statement::new(self.actor, None, Verb::$sv, run).await
+            })*
+        }
+    };
+}
+with_verbs!(model);

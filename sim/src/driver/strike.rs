@@ -1,0 +1,201 @@
+//! What faults do: kill, linger, stand still, fail, lose answers, step the clock. Never decides when
+//! one strikes; that is drawn at the point.
+
+use sluicegate::storage::{StorageError, Verb};
+
+use crate::driver::tally::Sometimes;
+use crate::driver::universe::{Universe, id};
+use crate::driver::world::{
+    Lingering, Permit, SESSION_LIMIT_US, STATEMENT_US, Slot, Standing, World, world,
+};
+use crate::faults::{FaultKind, Point};
+use crate::tape::{Chance, Site};
+
+/// Virtual time from a kill to the restart.
+const RESTART_US: i64 = 400_000;
+/// How long a dead client's session may keep its locks, in microseconds.
+const LINGER_US: [i64; 3] = [SESSION_LIMIT_US, 2_000_000, 7_000_000];
+/// How long an actor stands still: beyond one lease, beyond a session, briefly.
+const PAUSE_US: [i64; 3] = [12_000_000, 31_000_000, 6_000_000];
+/// How far the storage's clock steps.
+const CLOCK_STEP_US: [i64; 3] = [20_000_000, 500_000, 4_000_000];
+
+/// What became of the point that a fault may have struck.
+pub(crate) enum Struck {
+    /// The statement goes on.
+    Goes(Permit),
+    /// The statement is executed, and then its actor is killed.
+    AfterExecution,
+    /// The actor is gone, or stands still.
+    Gone,
+}
+
+impl Universe {
+    /// A statement is about to be executed.
+    pub(crate) fn strike_statement(&mut self, index: usize, verb: Verb) -> Struck {
+        let resumed = world(|world| !matches!(world.slots[index].standing, Standing::Free));
+        if resumed {
+            return Struck::Goes(Permit::Run);
+        }
+        let kind = world(|world| {
+            world.trace.at_actor(id(index));
+            world.draw_fault(Site::Fault, Point::Statement(verb))
+        });
+        let Some(kind) = kind else { return Struck::Goes(Permit::Run) };
+        if let Some(contention) = kind.contention() {
+            return Struck::Goes(Permit::Fail(StorageError::Contention(contention)));
+        }
+        match kind {
+            FaultKind::CommitApplied => Struck::Goes(Permit::CommitApplied),
+            FaultKind::CommitLost => Struck::Goes(Permit::CommitLost),
+            FaultKind::CrashAfter => Struck::AfterExecution,
+            FaultKind::LingeringSession => {
+                self.linger(index);
+                Struck::Gone
+            }
+            FaultKind::Pause => {
+                self.pause(index);
+                Struck::Gone
+            }
+            FaultKind::ClockForward | FaultKind::ClockBackward => {
+                step_clock(kind);
+                Struck::Goes(Permit::Run)
+            }
+            _ => {
+                self.kill(index);
+                Struck::Gone
+            }
+        }
+    }
+
+    /// The time that an actor waited for has come.
+    pub(crate) fn strike_await(&mut self, index: usize) -> Struck {
+        let kind = world(|world| {
+            world.trace.at_actor(id(index));
+            world.draw_fault(Site::Fault, Point::Await)
+        });
+        match kind {
+            None => Struck::Goes(Permit::Run),
+            Some(kind @ (FaultKind::ClockForward | FaultKind::ClockBackward)) => {
+                step_clock(kind);
+                Struck::Goes(Permit::Run)
+            }
+            Some(FaultKind::Pause) => {
+                self.pause(index);
+                Struck::Gone
+            }
+            Some(_) => {
+                self.kill(index);
+                Struck::Gone
+            }
+        }
+    }
+
+    /// A statement has begun to wait for a row lock.
+    pub(crate) fn begin_wait(&mut self, index: usize) {
+        let kind = world(|world| {
+            world.tally.sometimes(Sometimes::LockWait);
+            world.trace.at_actor(id(index));
+            let Some(crate::driver::world::Pending::Statement(verb)) = world.slots[index].pending
+            else {
+                return None;
+            };
+            world.trace.waits(world.now, id(index), verb);
+            world.draw_fault(Site::Wait, Point::Wait(verb))
+        });
+        let Some(kind) = kind else { return };
+        match kind.contention() {
+            Some(contention) => self.fail(index, contention),
+            None => self.kill(index),
+        }
+    }
+
+    /// `kill -9`: storage and network of the actor go dead, its session is aborted, then its futures
+    /// are dropped; it starts again a little later.
+    pub(crate) fn kill(&mut self, index: usize) {
+        self.sever(index);
+        self.drop_op(index);
+    }
+
+    /// The same, but the storage has not noticed yet: the session keeps its locks for a while.
+    fn linger(&mut self, index: usize) {
+        world(|world| {
+            let drawn = world.tape.draw(Site::Detail, 3, Chance::Even);
+            let until = world.now + LINGER_US[usize::from(drawn)];
+            let slot = &mut world.slots[index];
+            slot.dead = true;
+            slot.pending = None;
+            if let Some(session) = slot.session.take() {
+                world.lingering.push(Lingering { session, until });
+                world.tally.sometimes(Sometimes::SessionLingered);
+            }
+        });
+        self.drop_op(index);
+    }
+
+    fn drop_op(&mut self, index: usize) {
+        let actor = &mut self.actors[index];
+        actor.op = None;
+        actor.seen = u64::MAX;
+        world(|world| {
+            world.slots[index] = Slot::default();
+            actor.asleep_since = world.now;
+            actor.asleep_until = world.now + RESTART_US;
+            actor.next_at = actor.asleep_until;
+        });
+    }
+
+    /// The actor stands still, its session open, and goes on later as if nothing had happened.
+    fn pause(&mut self, index: usize) {
+        let actor = &mut self.actors[index];
+        world(|world| {
+            let drawn = world.tape.draw(Site::Detail, 3, Chance::Even);
+            world.slots[index].stood_still = true;
+            actor.asleep_since = world.now;
+            actor.asleep_until = world.now + PAUSE_US[usize::from(drawn)];
+        });
+    }
+
+    /// Ends the sessions of actors that stand still for longer than the storage's limit.
+    pub(crate) fn end_idle_sessions(&mut self) {
+        for (index, actor) in self.actors.iter().enumerate() {
+            world(|world| {
+                let over = actor.asleep_since + SESSION_LIMIT_US <= world.now;
+                if actor.asleep_until > world.now && over {
+                    end_session(world, index);
+                }
+            });
+        }
+    }
+}
+
+fn end_session(world: &mut World, index: usize) {
+    if let Some(session) = world.slots[index].session.take() {
+        world.abort(session, id(index));
+        world.tally.sometimes(Sometimes::SessionEnded);
+        world.trace.storage(world.now, id(index), "ended its idle session");
+    }
+}
+
+fn step_clock(kind: FaultKind) {
+    world(|world| {
+        let drawn = world.tape.draw(Site::Detail, 3, Chance::Even);
+        let us = CLOCK_STEP_US[usize::from(drawn)];
+        let backward = kind == FaultKind::ClockBackward;
+        world.step_clock(if backward { -us } else { us });
+        world.pass(STATEMENT_US);
+    });
+}
+
+impl World {
+    /// Ends the sessions of dead clients whose time has come.
+    pub(crate) fn end_lingering(&mut self) {
+        let now = self.now;
+        for at in (0..self.lingering.len()).rev() {
+            if self.lingering[at].until <= now {
+                let lingering = self.lingering.remove(at);
+                self.abort(lingering.session, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What a campaign reached: statements, faults by kind and by the point that they struck, and the
+//! conditions that must occur sometimes. Sums only; never judges.
+
+use std::ops::AddAssign;
+
+use sluicegate::storage::{Resolution, Verb};
+
+use crate::faults::{FaultKind, Point};
+use crate::history::Commit;
+
+macro_rules! sometimes {
+    ($($name:ident $text:literal;)*) => {
+        /// A condition that some universe of a campaign must reach.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Sometimes { $(#[doc = $text] $name,)* }
+
+        impl Sometimes {
+            /// Every condition, in the order of the table.
+            pub const ALL: &'static [Sometimes] = &[$(Sometimes::$name,)*];
+
+            /// The condition in words.
+            pub fn text(self) -> &'static str {
+                match self { $(Sometimes::$name => $text,)* }
+            }
+        }
+    };
+}
+
+sometimes! {
+    LockWait "a statement waited for a row lock";
+    LockWaitTimedOut "a lock wait timed out by itself";
+    LeaseLost "a worker was told that its lease is lost";
+    ZombieFenced "a worker that had stood still was fenced";
+    SiblingRequested "a sibling cancellation was requested";
+    Skipped "an execution was skipped";
+    SkippedByCascade "one hop skipped more than one execution";
+    Requeued "an attempt was retried";
+    Exhausted "the attempts of an execution were exhausted";
+    Expired "the reaper ended a lease";
+    DuplicateSubmit "a submit found its flow";
+    StoredReply "a repeated report found its stored reply";
+    SessionLingered "a dead client's session kept its locks";
+    SessionEnded "the storage ended a session that stood idle";
+    HealedMidway "faults stopped before the flow had drained";
+    DroppedWriter "an actor whose destructor writes was killed";
+}
+
+/// Rows of the coverage matrix: every verb, then waits, awaits and notifications.
+const POINTS: usize = Verb::ALL.len() + 3;
+const KINDS: usize = FaultKind::ALL.len();
+
+/// Counters of one or many universes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tally {
+    /// Universes run.
+    pub universes: u64,
+    /// Statements executed.
+    pub statements: u64,
+    /// Steps of the driver.
+    pub steps: u64,
+    /// Commits that wrote.
+    pub commits: u64,
+    /// Commits that resolved an edge.
+    pub hops: u64,
+    /// Deviations from the default schedule.
+    pub delays: u64,
+    /// Virtual microseconds.
+    pub virtual_us: u64,
+    /// Faults that struck, by kind.
+    pub faults: [u64; KINDS],
+    /// Where they struck: the coverage matrix.
+    pub struck: [[u64; KINDS]; POINTS],
+    /// How often each condition occurred.
+    pub occurred: [u64; Sometimes::ALL.len()],
+    /// Reconciler ticks of the liveness phases, the most that one needed.
+    pub ticks_most: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            universes: 0,
+            statements: 0,
+            steps: 0,
+            commits: 0,
+            hops: 0,
+            delays: 0,
+            virtual_us: 0,
+            faults: [0; KINDS],
+            struck: [[0; KINDS]; POINTS],
+            occurred: [0; Sometimes::ALL.len()],
+            ticks_most: 0,
+        }
+    }
+}
+
+fn row(point: Point) -> usize {
+    match point {
+        Point::Statement(verb) => verb as usize,
+        Point::Wait(_) => Verb::ALL.len(),
+        Point::Await => Verb::ALL.len() + 1,
+        Point::Notice => Verb::ALL.len() + 2,
+    }
+}
+
+impl Tally {
+    /// Counts a fault where it struck.
+    pub(crate) fn fault(&mut self, kind: FaultKind, point: Point) {
+        self.faults[kind as usize] += 1;
+        self.struck[row(point)][kind as usize] += 1;
+    }
+
+    /// Counts a condition.
+    pub(crate) fn sometimes(&mut self, condition: Sometimes) {
+        self.occurred[condition as usize] += 1;
+    }
+
+    /// Counts what a commit did.
+    pub(crate) fn commit(&mut self, commit: &Commit) {
+        use sluicegate::state::{Cause, Outcome, State};
+        self.commits += 1;
+        let resolved = |edge: &sluicegate::storage::Edge| edge.resolution != Resolution::Pending;
+        let flipped = commit
+            .edges
+            .iter()
+            .any(|change| change.after.as_ref().is_some_and(resolved));
+        self.hops += u64::from(flipped);
+        if !commit.sibling_requests.is_empty() {
+            self.sometimes(Sometimes::SiblingRequested);
+        }
+        let mut skipped = 0;
+        for change in &commit.executions {
+            let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
+            match (before.state, after.state) {
+                (State::Blocked, State::Terminal(Outcome::Skipped)) => skipped += 1,
+                (State::Active, State::Ready) => self.sometimes(Sometimes::Requeued),
+                (State::Active, State::Terminal(_))
+                    if after.cause == Some(Cause::AttemptsExhausted) =>
+                {
+                    self.sometimes(Sometimes::Exhausted);
+                }
+                _ => {}
+            }
+        }
+        if skipped > 0 {
+            self.sometimes(Sometimes::Skipped);
+        }
+        if skipped > 1 {
+            self.sometimes(Sometimes::SkippedByCascade);
+        }
+        let expired = sluicegate::storage::AttemptEnd::Expired;
+        if commit.attempts.iter().any(|attempt| attempt.end == expired) {
+            self.sometimes(Sometimes::Expired);
+        }
+    }
+
+    /// Faults that struck, of all kinds.
+    pub fn faults_in_all(&self) -> u64 {
+        self.faults.iter().sum()
+    }
+
+    /// How often a kind struck.
+    pub fn struck_by(&self, kind: FaultKind) -> u64 {
+        self.faults[kind as usize]
+    }
+
+    /// How often a condition occurred.
+    pub fn occurrences(&self, condition: Sometimes) -> u64 {
+        self.occurred[condition as usize]
+    }
+
+    /// How often a kind struck at a point.
+    pub fn struck_at(&self, point: Point, kind: FaultKind) -> u64 {
+        self.struck[row(point)][kind as usize]
+    }
+}
+
+impl AddAssign<&Tally> for Tally {
+    fn add_assign(&mut self, other: &Tally) {
+        self.universes += other.universes;
+        self.statements += other.statements;
+        self.steps += other.steps;
+        self.commits += other.commits;
+        self.hops += other.hops;
+        self.delays += other.delays;
+        self.virtual_us += other.virtual_us;
+        self.ticks_most = self.ticks_most.max(other.ticks_most);
+        for (sum, more) in self.faults.iter_mut().zip(other.faults) {
+            *sum += more;
+        }
+        for (sums, mores) in self.struck.iter_mut().zip(other.struck) {
+            for (sum, more) in sums.iter_mut().zip(mores) {
+                *sum += more;
+            }
+        }
+        for (sum, more) in self.occurred.iter_mut().zip(other.occurred) {
+            *sum += more;
+        }
+    }
+}

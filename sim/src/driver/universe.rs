@@ -1,0 +1,415 @@
+//! A universe: its actors, its phases and its end. Safety with faults on, then heal, then liveness
+//! in two parts that must drain each alone.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate::flow::{Limits, ValidFlow};
+use sluicegate::mutants::Mutant;
+use sluicegate::storage::Storage;
+use sluicegate::{Engine, Settings};
+
+use crate::actors::{self, Progress, Role, Stage, Sweeps};
+use crate::driver::sqlite_lane::SqliteLane;
+use crate::driver::statement::ModelStorage;
+use crate::driver::tally::{Sometimes, Tally};
+use crate::driver::trace::Entry;
+use crate::driver::world::{SimEnvironment, World, world};
+use crate::history::ActorId;
+use crate::invariants::Violation;
+use crate::plan::{EngineKind, LaneKind, Plan};
+use crate::tape::{Cell, Tape};
+
+/// Steps after which a phase is called a livelock, for each execution of the flow, and at least.
+const STEPS_PER_EXECUTION_MAX: u64 = 4_000;
+const STEPS_MAX: u64 = 40_000;
+
+/// How a universe ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It drained and every invariant held.
+    Clean,
+    /// An invariant was violated.
+    Violated(Violation),
+    /// It went on without an end.
+    Livelock(String),
+    /// The tape no longer fits what is run.
+    Strayed(String),
+    /// A state that was seen before was reached; its continuations were explored then.
+    Pruned,
+}
+
+/// What a universe left.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// Hash of everything that happened.
+    pub trace_hash: u64,
+    /// Its choices.
+    pub tape: Vec<Cell>,
+    /// What happened, if it was asked for.
+    pub entries: Vec<Entry>,
+    /// Why each execution that has not ended stands where it stands.
+    pub stuck: Vec<(String, String)>,
+    /// The bounds that the liveness phase had to keep.
+    pub bounds: String,
+}
+
+pub(crate) type Op = Pin<Box<dyn Future<Output = Progress>>>;
+
+/// One actor, as the driver sees it.
+pub(crate) struct Actor {
+    pub(crate) role: Role,
+    pub(crate) nth: u8,
+    pub(crate) op: Option<Op>,
+    /// The version of the database when its last turn began.
+    pub(crate) seen: u64,
+    /// Virtual time before which it begins no turn of its own accord.
+    pub(crate) next_at: i64,
+    /// It stands still, or is being restarted, since then.
+    pub(crate) asleep_since: i64,
+    /// And until then.
+    pub(crate) asleep_until: i64,
+    /// It has nothing left to do.
+    pub(crate) done: bool,
+    /// It takes no part in this phase.
+    pub(crate) off: bool,
+}
+
+/// Where the flows of a universe are.
+#[derive(Clone)]
+pub(crate) enum Stores {
+    Model,
+    Sqlite(Arc<SqliteLane>),
+}
+
+/// Runs universes on this thread, one after the other.
+pub struct Universe {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) flow: Arc<ValidFlow>,
+    pub(crate) actors: Vec<Actor>,
+    pub(crate) stores: Stores,
+    pub(crate) sweeps: Sweeps,
+    pub(crate) current: usize,
+    pub(crate) delays_left: u32,
+    pub(crate) steps_left: u64,
+    /// Steps until faults stop; 0 if they go on to the end.
+    pub(crate) heal_in: u32,
+    pub(crate) settings: Settings,
+    pub(crate) memo: Option<crate::exhaust::Memo>,
+}
+
+impl Universe {
+    /// A universe of that plan, on the thread's database. Fails if the plan's flow is invalid or the
+    /// lane's storage cannot be opened.
+    pub fn new(plan: Arc<Plan>) -> Result<Self, String> {
+        let limits = Limits::default();
+        let flow = plan.flow.clone().validate(&limits).map_err(|invalid| invalid.to_string())?;
+        let stores = match plan.lane {
+            LaneKind::Model => Stores::Model,
+            LaneKind::Sqlite => Stores::Sqlite(SqliteLane::of_thread()?),
+        };
+        let mut settings = Settings { limits, ..Settings::default() };
+        settings.hop.groups_max = plan.hop_groups_max;
+        settings.hop.upstreams_max = plan.hop_upstreams_max;
+        settings.hop.hops_max = 100_000;
+        Ok(Self {
+            flow: Arc::new(flow),
+            actors: cast(&plan),
+            plan,
+            stores,
+            sweeps: Sweeps::All,
+            current: 0,
+            delays_left: 0,
+            steps_left: 0,
+            heal_in: 0,
+            settings,
+            memo: None,
+        })
+    }
+
+    /// Runs it once with that tape, from an empty database.
+    pub fn run(&mut self, tape: Tape) -> Outcome {
+        self.reset(tape);
+        let end = self.phases();
+        self.outcome(end)
+    }
+
+    /// Keeps entries of what happens, for a story.
+    pub fn keep_entries(&self, keep: bool) {
+        world(|world| world.trace.keep_entries(keep));
+    }
+
+    /// What this thread's universes reached since it was last taken.
+    pub fn take_tally() -> Tally {
+        world(|world| std::mem::take(&mut world.tally))
+    }
+
+    pub(crate) fn reset(&mut self, tape: Tape) {
+        activate(self.plan.mutant.as_deref());
+        self.drop_ops();
+        let plan = Arc::clone(&self.plan);
+        world(|world| {
+            world.reset(&plan, tape);
+            match plan.engine {
+                EngineKind::Sluicegate => world.judge.enable_all(),
+                EngineKind::Published => world.judge.disable("I21"),
+            }
+            world.tally.universes += 1;
+        });
+        if let Stores::Sqlite(lane) = &self.stores {
+            lane.wipe();
+        }
+        self.actors = cast(&plan);
+        self.sweeps = Sweeps::All;
+        self.current = 0;
+        self.delays_left = plan.delays_max;
+        self.heal_in = plan.heal_after;
+        self.steps_left = self.step_limit();
+    }
+
+    pub(crate) fn step_limit(&self) -> u64 {
+        let executions = self.flow.spec().executions.len() as u64;
+        STEPS_MAX.max(executions * STEPS_PER_EXECUTION_MAX)
+    }
+
+    pub(crate) fn outcome(&mut self, end: End) -> Outcome {
+        let strayed = world(|world| world.tape.strayed().map(str::to_owned));
+        let end = match (strayed, end) {
+            (Some(why), End::Clean) => End::Strayed(why),
+            (_, end) => end,
+        };
+        let stuck = match &end {
+            End::Violated(_) | End::Livelock(_) => self.explain_stuck(),
+            _ => Vec::new(),
+        };
+        let bounds = self.bounds().render();
+        world(|world| {
+            world.tally.virtual_us += world.now.unsigned_abs();
+            Outcome {
+                end,
+                trace_hash: world.trace.hash(),
+                tape: world.tape.cells().to_vec(),
+                entries: world.trace.take_entries(),
+                stuck,
+                bounds,
+            }
+        })
+    }
+
+    /// Name of an actor in stories: `worker-2`.
+    pub fn actor_name(&self, actor: ActorId) -> String {
+        let actor = &self.actors[usize::from(actor)];
+        format!("{}-{}", actor.role.name(), actor.nth + 1)
+    }
+
+    /// The flow that the universe runs.
+    pub fn flow(&self) -> &ValidFlow {
+        &self.flow
+    }
+
+    pub(crate) fn begin_turn(&mut self, index: usize) {
+        let role = self.actors[index].role;
+        let op: Op = match &self.stores {
+            Stores::Model => {
+                let actor = id(index);
+                Box::pin(actors::turn(role, self.stage(index, ModelStorage { actor })))
+            }
+            Stores::Sqlite(lane) => {
+                let storage = lane.storage(id(index));
+                Box::pin(actors::turn(role, self.stage(index, storage)))
+            }
+        };
+        let actor = &mut self.actors[index];
+        actor.op = Some(op);
+        world(|world| {
+            actor.seen = world.version;
+            world.slots[index].noticed = false;
+            world.trace.began(world.now, id(index));
+        });
+    }
+
+    fn stage<S: Storage>(&self, index: usize, storage: S) -> Stage<S> {
+        let actor = id(index);
+        Stage {
+            engine: Engine::new(storage.clone(), SimEnvironment { actor }, self.settings),
+            storage,
+            kind: self.plan.engine,
+            actor,
+            nth: self.actors[index].nth,
+            flow: Arc::clone(&self.flow),
+            sweeps: self.sweeps,
+        }
+    }
+
+    /// Ends every turn without a trace: the futures go, and what they held with them.
+    pub(crate) fn drop_ops(&mut self) {
+        for index in 0..self.actors.len() {
+            if self.actors[index].op.is_some() {
+                self.sever(index);
+                self.actors[index].op = None;
+                world(|world| {
+                    world.slots[index] = crate::driver::world::Slot::default();
+                });
+            }
+        }
+    }
+
+    /// Takes an actor's storage and network away, as `kill -9` does, and ends its session.
+    pub(crate) fn sever(&mut self, index: usize) {
+        world(|world| {
+            let slot = &mut world.slots[index];
+            slot.dead = true;
+            slot.pending = None;
+            if let Some(session) = slot.session.take() {
+                world.abort(session, id(index));
+            }
+        });
+    }
+
+    fn explain_stuck(&mut self) -> Vec<(String, String)> {
+        self.drop_ops();
+        let rows = world(|world| {
+            world.faults_on = false;
+            let open = |row: &&sluicegate::storage::Execution| !row.state.is_terminal();
+            let rows: Vec<_> =
+                world.judge.mirror().executions().iter().filter(open).map(|row| row.id).collect();
+            rows
+        });
+        let names = self.names();
+        let mut stuck = Vec::new();
+        for id in rows {
+            let name = names
+                .iter()
+                .find(|(_, known)| *known == id)
+                .map_or_else(|| id.to_string(), |(name, _)| name.clone());
+            let Some(text) = self.ask(id) else { continue };
+            stuck.push((name, text));
+        }
+        stuck
+    }
+
+    /// Runs one quiet call of a reader, outside every phase.
+    fn ask(&mut self, execution: sluicegate::identity::ExecutionId) -> Option<String> {
+        let storage = match &self.stores {
+            Stores::Model => return self.ask_on(ModelStorage { actor: 0 }, execution),
+            Stores::Sqlite(lane) => lane.storage(0),
+        };
+        self.ask_on(storage, execution)
+    }
+
+    fn ask_on<S: Storage>(
+        &mut self,
+        storage: S,
+        execution: sluicegate::identity::ExecutionId,
+    ) -> Option<String> {
+        let stage = self.stage(0, storage);
+        let answer = async move { stage.engine.explain(execution).await };
+        let answer = schedule_alone(answer)?;
+        answer.ok().map(|explanation| explanation.to_string())
+    }
+
+    /// The executions of the submitted flow by name; empty before it is submitted.
+    pub fn names(&self) -> Vec<(String, sluicegate::identity::ExecutionId)> {
+        let Some(flow) = world(|world| world.judge.mirror().flows().first().map(|row| row.key))
+        else {
+            return Vec::new();
+        };
+        let executions = &self.flow.spec().executions;
+        executions.iter().map(|one| (one.name.clone(), flow.execution(&one.name))).collect()
+    }
+}
+
+impl Drop for Universe {
+    fn drop(&mut self) {
+        self.drop_ops();
+    }
+}
+
+/// Polls a call of actor 0 to its end, letting every statement run.
+fn schedule_alone<T>(call: impl Future<Output = T>) -> Option<T> {
+    const POLLS_MAX: u32 = 10_000;
+    let mut call = Box::pin(call);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    world(|world| world.slots[0] = crate::driver::world::Slot::default());
+    for _ in 0..POLLS_MAX {
+        if let std::task::Poll::Ready(answer) = call.as_mut().poll(&mut context) {
+            return Some(answer);
+        }
+        world(|world: &mut World| {
+            world.slots[0].permit = Some(crate::driver::world::Permit::Run);
+        });
+    }
+    None
+}
+
+/// Number of an actor.
+pub(crate) fn id(index: usize) -> ActorId {
+    ActorId::try_from(index).expect("a universe has fewer than 256 actors")
+}
+
+fn cast(plan: &Plan) -> Vec<Actor> {
+    let cast = plan.cast;
+    let roles = [
+        (Role::Client, cast.clients),
+        (Role::Worker, cast.workers),
+        (Role::Dispatcher, cast.dispatchers),
+        (Role::Reconciler, cast.reconcilers),
+    ];
+    let mut actors = Vec::new();
+    for (role, count) in roles {
+        for nth in 0..count {
+            actors.push(Actor {
+                role,
+                nth,
+                op: None,
+                seen: u64::MAX,
+                next_at: 0,
+                asleep_until: 0,
+                done: false,
+                asleep_since: 0,
+                off: false,
+            });
+        }
+    }
+    actors
+}
+
+/// Turns the planted bug of that id on in this thread, or all of them off.
+#[cfg(feature = "mutants")]
+fn activate(mutant: Option<&str>) {
+    let mutant = mutant.and_then(|id| Mutant::ALL.iter().find(|mutant| mutant.id() == id));
+    sluicegate::mutants::activate(mutant.copied());
+}
+
+/// A build without planted bugs has none to turn on.
+#[cfg(not(feature = "mutants"))]
+fn activate(mutant: Option<&str>) {
+    let known = mutant.is_none_or(|id| Mutant::ALL.iter().all(|mutant| mutant.id() != id));
+    assert!(known, "this build holds no planted bugs");
+}
+
+impl Universe {
+    /// The bounds of SPEC 10 for this flow.
+    pub(crate) fn bounds(&self) -> crate::liveness::Bounds {
+        let stepped = world(|world| (world.clock_lowest_step, world.clock_stepped_forward));
+        crate::liveness::Bounds::of(&self.flow, &crate::liveness::Pace {
+            session_limit: Duration::from_micros(
+                crate::driver::world::SESSION_LIMIT_US.unsigned_abs(),
+            ),
+            clock_back: Duration::from_micros(stepped.0.unsigned_abs()),
+            clock_stepped_forward: stepped.1,
+            ..crate::liveness::Pace::default()
+        })
+    }
+
+    pub(crate) fn note_heal(&self, midway: bool) {
+        world(|world| {
+            if midway {
+                world.tally.sometimes(Sometimes::HealedMidway);
+            }
+        });
+    }
+}

@@ -1,0 +1,370 @@
+//! The world of one universe: virtual time, the database, what each actor waits for, and the judge.
+//! Lives in a thread-local, so that handles are plain numbers and futures stay `Send`. Never picks
+//! who goes on.
+
+use std::cell::{Cell, RefCell};
+
+use sluicegate::environment::{Environment, Notice};
+use sluicegate::storage::{CommitError, StorageError, Verb};
+use sluicegate::time::Timestamp;
+
+use crate::database::{Database, SessionId};
+use crate::driver::trace::Trace;
+use crate::driver::tally::{Tally, Sometimes};
+use crate::faults::{FaultKind, Point};
+use crate::history::{ActorId, Commit, Observation};
+use crate::invariants::{Judge, Violation};
+use crate::plan::{LaneKind, Plan};
+use crate::tape::{Chance, Site, Tape};
+
+/// Where virtual time begins on the storage's clock: 2026-01-01, in microseconds.
+pub const EPOCH_US: i64 = 1_767_225_600_000_000;
+/// Virtual time that one statement takes.
+pub const STATEMENT_US: i64 = 200;
+/// The storage gives a lock wait up after this long.
+pub const LOCK_TIMEOUT_US: i64 = 5_000_000;
+/// The storage ends a session that stands idle in its transaction for this long: S of SPEC 10.
+pub const SESSION_LIMIT_US: i64 = 15_000_000;
+
+/// What an actor's future waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pending {
+    /// A statement was sent and not answered.
+    Statement(Verb),
+    /// Time has to pass, to this instant of virtual time.
+    Timer(i64),
+}
+
+/// What the driver lets an actor's statement do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Permit {
+    /// It is executed.
+    Run,
+    /// It fails, and its transaction is over.
+    Fail(StorageError),
+    /// It is a commit that is applied and whose answer is lost.
+    CommitApplied,
+    /// It is a commit that is lost, and so is its answer.
+    CommitLost,
+}
+
+/// How a statement stands after it was let on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Standing {
+    /// It was answered, or has not been let on.
+    #[default]
+    Free,
+    /// It took a row lock and has more to take.
+    Yielded,
+    /// It has waited for a row lock since this instant.
+    Waiting(i64),
+    /// Its wait closed a cycle of these sessions.
+    Deadlocked(Vec<SessionId>),
+}
+
+/// What the driver knows of one actor's client side.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) pending: Option<Pending>,
+    pub(crate) permit: Option<Permit>,
+    pub(crate) standing: Standing,
+    /// The open transaction.
+    pub(crate) session: Option<SessionId>,
+    /// Its storage and network are gone: nothing that it still does reaches anyone.
+    pub(crate) dead: bool,
+    /// It stood still in the turn that it is at.
+    pub(crate) stood_still: bool,
+    /// A notification arrived since it last looked.
+    pub(crate) noticed: bool,
+}
+
+/// A session whose client is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lingering {
+    pub(crate) session: SessionId,
+    pub(crate) until: i64,
+}
+
+/// A notification under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LateNotice {
+    pub(crate) at: i64,
+}
+
+/// Numbers that are no choices: ids, nonces, jitter. `SplitMix64` (Steele, Lea, Flood, 2014).
+#[derive(Clone, Copy, Debug, Default, Hash)]
+pub(crate) struct SplitMix(pub(crate) u64);
+
+impl SplitMix {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+/// The world of one universe.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) lane: LaneKind,
+    pub(crate) now: i64,
+    pub(crate) clock_offset: i64,
+    pub(crate) clock_highest: i64,
+    pub(crate) clock_lowest_step: i64,
+    pub(crate) clock_stepped_forward: bool,
+    pub(crate) database: Database,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) lingering: Vec<Lingering>,
+    pub(crate) late: Vec<LateNotice>,
+    /// First actor and number of the dispatchers, which notifications wake.
+    pub(crate) dispatchers: std::ops::Range<usize>,
+    pub(crate) random: SplitMix,
+    pub(crate) tape: Tape,
+    pub(crate) faults: Vec<FaultKind>,
+    pub(crate) faults_left: u32,
+    pub(crate) faults_on: bool,
+    pub(crate) odds: crate::plan::Odds,
+    pub(crate) counting: bool,
+    pub(crate) judge: Judge,
+    pub(crate) commit: Commit,
+    pub(crate) violation: Option<Violation>,
+    /// Grows with every commit that wrote.
+    pub(crate) version: u64,
+    /// The actor whose write transaction the SQLite file holds.
+    pub(crate) writer: Option<ActorId>,
+    pub(crate) tally: Tally,
+    pub(crate) trace: Trace,
+}
+
+thread_local! {
+    static WORLD: RefCell<World> = RefCell::new(World::new());
+    /// The storage's clock, beside the world, because a backend reads it while the world is held.
+    static STORAGE_CLOCK: Cell<Timestamp> = const { Cell::new(Timestamp(EPOCH_US)) };
+}
+
+/// Runs a closure on this thread's world.
+pub(crate) fn world<T>(f: impl FnOnce(&mut World) -> T) -> T {
+    WORLD.with_borrow_mut(f)
+}
+
+/// The storage's clock of this thread's world.
+pub(crate) fn storage_clock() -> Timestamp {
+    STORAGE_CLOCK.get()
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            lane: LaneKind::Model,
+            now: 0,
+            clock_offset: EPOCH_US,
+            clock_highest: EPOCH_US,
+            clock_lowest_step: 0,
+            clock_stepped_forward: false,
+            database: Database::new(),
+            slots: Vec::new(),
+            lingering: Vec::new(),
+            late: Vec::new(),
+            dispatchers: 0..0,
+            random: SplitMix(0),
+            tape: Tape::quiet(),
+            faults: Vec::new(),
+            faults_left: 0,
+            faults_on: false,
+            odds: crate::plan::Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
+            counting: false,
+            judge: Judge::new(),
+            commit: Commit::default(),
+            violation: None,
+            version: 0,
+            writer: None,
+            tally: Tally::default(),
+            trace: Trace::default(),
+        }
+    }
+
+    /// Begins a universe.
+    pub(crate) fn reset(&mut self, plan: &Plan, tape: Tape) {
+        let cast = plan.cast;
+        let actors =
+            usize::from(cast.clients + cast.workers + cast.dispatchers + cast.reconcilers);
+        self.lane = plan.lane;
+        self.now = 0;
+        self.clock_offset = EPOCH_US;
+        self.clock_highest = EPOCH_US;
+        self.clock_lowest_step = 0;
+        self.clock_stepped_forward = false;
+        self.database.reset();
+        self.database.granular = plan.granular;
+        self.slots.clear();
+        self.slots.resize_with(actors, Slot::default);
+        self.lingering.clear();
+        self.late.clear();
+        let first = usize::from(cast.clients + cast.workers);
+        self.dispatchers = first..first + usize::from(cast.dispatchers);
+        self.random = SplitMix(plan.ids_seed ^ 0x5157_4943_4547_4154);
+        self.tape = tape;
+        self.faults.clear();
+        self.faults.extend(&plan.faults);
+        self.faults_left = plan.faults_max;
+        self.faults_on = true;
+        self.odds = plan.odds;
+        self.judge.reset();
+        self.violation = None;
+        self.version = 0;
+        self.writer = None;
+        self.trace.begin();
+        self.sync_clock();
+    }
+
+    /// The storage's clock now.
+    pub(crate) fn storage_now(&self) -> Timestamp {
+        Timestamp(self.now + self.clock_offset)
+    }
+
+    /// Lets virtual time pass.
+    pub(crate) fn pass(&mut self, us: i64) {
+        self.now += us;
+        self.sync_clock();
+    }
+
+    /// Publishes the storage's clock after a change of time or offset.
+    pub(crate) fn sync_clock(&mut self) {
+        let now = self.storage_now();
+        self.clock_highest = self.clock_highest.max(now.0);
+        self.database.storage_now = now;
+        STORAGE_CLOCK.set(now);
+    }
+
+    /// Steps the storage's clock.
+    pub(crate) fn step_clock(&mut self, us: i64) {
+        self.clock_offset += us;
+        self.clock_lowest_step = self.clock_lowest_step.min(us);
+        self.clock_stepped_forward |= us > 0;
+        self.sync_clock();
+    }
+
+    /// Draws whether a fault strikes here, and counts it.
+    pub(crate) fn draw_fault(&mut self, site: Site, point: Point) -> Option<FaultKind> {
+        if !self.faults_on || self.faults_left == 0 {
+            return None;
+        }
+        let strikes = |kind: &&FaultKind| kind.strikes_at(point);
+        let arity = 1 + u16::try_from(self.faults.iter().filter(strikes).count()).unwrap_or(0);
+        let chance = match point {
+            Point::Statement(_) => Chance::Of(self.odds.fault),
+            Point::Wait(_) | Point::Await | Point::Notice => Chance::Of(self.odds.wait),
+        };
+        let drawn = self.tape.draw(site, arity, chance);
+        let index = usize::from(drawn).checked_sub(1)?;
+        let kind = *self.faults.iter().filter(strikes).nth(index)?;
+        self.faults_left -= 1;
+        self.tally.fault(kind, point);
+        self.trace.fault(self.now, kind);
+        Some(kind)
+    }
+
+    /// Takes a commit that wrote: judges it, and lets everyone know.
+    pub(crate) fn committed(&mut self, actor: ActorId) {
+        self.commit.actor = actor;
+        self.commit.clock_highest = Timestamp(self.clock_highest);
+        self.version += 1;
+        let order = self.database.order_violation();
+        self.tally.commit(&self.commit);
+        self.trace.commit(self.now, &self.commit);
+        if let Err(violation) = self.judge.commit(&self.commit, order)
+            && self.violation.is_none()
+        {
+            self.violation = Some(violation);
+        }
+    }
+
+    /// Ends a session and drops its effects.
+    pub(crate) fn abort(&mut self, session: SessionId, actor: ActorId) {
+        match self.lane {
+            LaneKind::Model => self.database.abort(session),
+            LaneKind::Sqlite => {
+                if self.writer == Some(actor) {
+                    self.writer = None;
+                }
+            }
+        }
+    }
+
+    /// Hands an observation to the judge.
+    pub(crate) fn observe(&mut self, actor: ActorId, observation: &Observation) {
+        self.trace.observe(self.now, actor, observation);
+        if let Observation::LeaseLost { .. } = observation {
+            self.tally.sometimes(Sometimes::LeaseLost);
+            if self.slots[usize::from(actor)].stood_still {
+                self.tally.sometimes(Sometimes::ZombieFenced);
+            }
+        }
+        if let Err(violation) = self.judge.observe(observation)
+            && self.violation.is_none()
+        {
+            self.violation = Some(violation);
+        }
+    }
+
+    fn deliver(&mut self) {
+        for slot in &mut self.slots[self.dispatchers.clone()] {
+            slot.noticed = true;
+        }
+    }
+
+    /// Delivers the late notifications that are due.
+    pub(crate) fn deliver_late(&mut self) {
+        let now = self.now;
+        if self.late.iter().any(|late| late.at <= now) {
+            self.late.retain(|late| late.at > now);
+            self.deliver();
+        }
+    }
+}
+
+/// The environment of one actor: virtual time, numbers of the world, notifications to dispatchers.
+#[derive(Clone, Copy, Debug)]
+pub struct SimEnvironment {
+    pub(crate) actor: ActorId,
+}
+
+impl Environment for SimEnvironment {
+    fn wall_clock(&self) -> Timestamp {
+        world(|world| world.storage_now())
+    }
+
+    fn random(&self) -> u64 {
+        world(|world| world.random.next())
+    }
+
+    async fn sleep(&self, duration: std::time::Duration) {
+        crate::driver::statement::Sleep::new(self.actor, duration).await;
+    }
+
+    fn notify(&self, _notice: Notice) {
+        world(|world| {
+            if world.slots[usize::from(self.actor)].dead {
+                return;
+            }
+            match world.draw_fault(Site::Notice, Point::Notice) {
+                Some(FaultKind::NoticeLost) => {}
+                Some(FaultKind::NoticeLate) => {
+                    let at = world.now + 2_500_000;
+                    world.late.push(LateNotice { at });
+                }
+                Some(_) => {
+                    world.deliver();
+                    let at = world.now + 700_000;
+                    world.late.push(LateNotice { at });
+                }
+                None => world.deliver(),
+            }
+        });
+    }
+}
+
+/// Commit errors of the two ways in which an answer is lost.
+pub(crate) const ANSWER_LOST: CommitError = CommitError::Unknown;

@@ -1,0 +1,165 @@
+//! The faults that a universe can suffer: one row each. A row says where a fault can strike; the
+//! driver carries it out.
+
+use serde::{Deserialize, Serialize};
+use sluicegate::storage::{Contention, Kind, Verb};
+
+use crate::plan::LaneKind;
+
+macro_rules! faults {
+    ($($kind:ident $name:literal $lanes:ident $what:literal;)*) => {
+        /// A kind of fault.
+        #[derive(
+            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize,
+        )]
+        pub enum FaultKind {
+            $(#[doc = $what] #[serde(rename = $name)] $kind,)*
+        }
+
+        impl FaultKind {
+            /// Every kind, in the order of the table.
+            pub const ALL: &'static [FaultKind] = &[$(FaultKind::$kind,)*];
+
+            /// The name in JSON, on the command line and in stories.
+            pub fn name(self) -> &'static str {
+                match self { $(FaultKind::$kind => $name,)* }
+            }
+
+            /// What happens.
+            pub fn what(self) -> &'static str {
+                match self { $(FaultKind::$kind => $what,)* }
+            }
+
+            fn lanes(self) -> Lanes {
+                match self { $(FaultKind::$kind => Lanes::$lanes,)* }
+            }
+        }
+    };
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lanes {
+    Every,
+    Model,
+    Sqlite,
+}
+
+faults! {
+    Crash "crash" Every "the actor is killed before a statement";
+    CrashAfter "crash_after" Every "the actor is killed after a statement, before its answer";
+    CrashWaiting "crash_waiting" Model "the actor is killed while it waits for a row lock";
+    CrashAwait "crash_await" Every "the actor is killed while it waits for time to pass";
+    LingeringSession "lingering_session" Model "the actor is killed and its session keeps its locks";
+    Serialization "serialization_40001" Model "the statement fails with 40001";
+    Deadlock "deadlock_40P01" Model "the session is chosen as deadlock victim";
+    LockTimeout "lock_timeout_55P03" Model "a lock wait, or a statement, fails with 55P03";
+    StatementTimeout "statement_timeout_57014" Model "the statement fails with 57014";
+    Busy "sqlite_busy" Sqlite "the statement fails with SQLITE_BUSY";
+    CommitApplied "commit_applied" Every "the commit is applied and its answer lost";
+    CommitLost "commit_lost" Every "the commit is lost, and so is its answer";
+    Pause "pause" Every "the actor stands still for longer than a lease";
+    NoticeLost "notice_lost" Every "a notification is lost";
+    NoticeDuplicated "notice_duplicated" Every "a notification arrives twice";
+    NoticeLate "notice_late" Every "a notification arrives late";
+    ClockForward "clock_forward" Every "the storage's clock steps forward";
+    ClockBackward "clock_backward" Every "the storage's clock steps back";
+}
+
+/// Where a fault strikes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Point {
+    /// A statement is about to be executed.
+    Statement(Verb),
+    /// A statement begins to wait for a row lock.
+    Wait(Verb),
+    /// The actor waits for time to pass.
+    Await,
+    /// A notification was sent.
+    Notice,
+}
+
+impl FaultKind {
+    /// True if a universe of that lane can suffer it.
+    pub fn strikes_in(self, lane: LaneKind) -> bool {
+        match self.lanes() {
+            Lanes::Every => true,
+            Lanes::Model => lane == LaneKind::Model,
+            Lanes::Sqlite => lane == LaneKind::Sqlite,
+        }
+    }
+
+    /// True if it can strike there.
+    pub fn strikes_at(self, point: Point) -> bool {
+        match (self, point) {
+            (Self::NoticeLost | Self::NoticeDuplicated | Self::NoticeLate, point) => {
+                point == Point::Notice
+            }
+            (_, Point::Notice) => false,
+            (Self::CrashAwait, point) => point == Point::Await,
+            (Self::Pause | Self::ClockForward | Self::ClockBackward, Point::Await) => true,
+            (_, Point::Await) => false,
+            (Self::CrashWaiting, point) => matches!(point, Point::Wait(_)),
+            (
+                Self::Deadlock | Self::LockTimeout | Self::StatementTimeout,
+                Point::Wait(_),
+            ) => true,
+            (_, Point::Wait(_)) => false,
+            (Self::CommitApplied | Self::CommitLost, Point::Statement(verb)) => {
+                verb == Verb::Commit
+            }
+            // Nothing answers a rollback, so that nothing can fail it.
+            (fault, Point::Statement(Verb::Rollback)) => {
+                matches!(fault, Self::Crash | Self::CrashAfter | Self::LingeringSession)
+            }
+            (Self::Deadlock | Self::LockTimeout, Point::Statement(verb)) => {
+                matches!(verb.descriptor().kind, Kind::Lock | Kind::Insert)
+            }
+            (Self::Busy, Point::Statement(verb)) => {
+                matches!(verb, Verb::Begin | Verb::Commit)
+            }
+            (_, Point::Statement(_)) => true,
+        }
+    }
+
+    /// The error that the statement fails with, if that is what it does.
+    pub fn contention(self) -> Option<Contention> {
+        Some(match self {
+            Self::Serialization => Contention::Serialization,
+            Self::Deadlock => Contention::Deadlock,
+            Self::LockTimeout => Contention::LockTimeout,
+            Self::StatementTimeout => Contention::StatementTimeout,
+            Self::Busy => Contention::Busy,
+            _ => return None,
+        })
+    }
+}
+
+/// The kinds that strike in that lane, in the order of the table.
+pub fn kinds(lane: LaneKind) -> Vec<FaultKind> {
+    FaultKind::ALL.iter().copied().filter(|kind| kind.strikes_in(lane)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_strikes_somewhere_in_some_lane() {
+        let mut points = vec![Point::Await, Point::Notice, Point::Wait(Verb::LockGroups)];
+        points.extend(Verb::ALL.iter().map(|verb| Point::Statement(*verb)));
+        for kind in FaultKind::ALL {
+            assert!(points.iter().any(|point| kind.strikes_at(*point)), "{kind:?}");
+            assert!(LaneKind::ALL.iter().any(|lane| kind.strikes_in(*lane)), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_commit_can_fail_both_ways_and_a_rollback_in_neither() {
+        let fails = |verb| {
+            [FaultKind::CommitApplied, FaultKind::CommitLost, FaultKind::Serialization]
+                .map(|kind| kind.strikes_at(Point::Statement(verb)))
+        };
+        assert_eq!(fails(Verb::Commit), [true; 3]);
+        assert_eq!(fails(Verb::Rollback), [false; 3]);
+    }
+}

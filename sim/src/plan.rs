@@ -1,0 +1,244 @@
+//! Everything that a seed decides before a universe runs: the flow, the actors, the faults and how
+//! eagerly they strike. Plain data; a failure file holds one. Never decides anything at run time.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use sluicegate::flow::FlowSpec;
+use sluicegate::mutants::Mutant;
+
+use crate::faults::{self, FaultKind};
+use crate::tape::{Chance, Site, Tape};
+use crate::workload;
+
+/// Which storage, time and network a universe runs on.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum LaneKind {
+    /// The simulated Postgres.
+    Model,
+    /// A real SQLite file.
+    Sqlite,
+}
+
+/// Which protocol is judged.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineKind {
+    /// Sluicegate's own.
+    #[default]
+    Sluicegate,
+    /// The published system's, which must fail.
+    Published,
+}
+
+/// How large and how hostile the universes of a campaign are.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Up to 6 executions, up to 4 faults of every kind.
+    Quick,
+    /// Up to 12 executions, up to 12 faults of the kinds that the seed picks.
+    Swarm,
+}
+
+/// The actors of a universe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Cast {
+    /// Clients that submit the flow under one key.
+    pub clients: u8,
+    /// Workers.
+    pub workers: u8,
+    /// Dispatchers.
+    pub dispatchers: u8,
+    /// Reconcilers; each runs the dependency reconciler and the reaper.
+    pub reconcilers: u8,
+}
+
+/// How likely each choice leaves the quiet one, in 65 536ths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Odds {
+    /// Another actor than the present one goes on.
+    pub schedule: u16,
+    /// A fault strikes a statement.
+    pub fault: u16,
+    /// A fault strikes a wait, an await or a notification.
+    pub wait: u16,
+    /// A handler reports something else than success.
+    pub outcome: u16,
+}
+
+/// A universe before it runs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// Its lane.
+    pub lane: LaneKind,
+    /// The protocol that is judged.
+    pub engine: EngineKind,
+    /// The planted bug that is on.
+    pub mutant: Option<String>,
+    /// Seed of ids, nonces and jitter, which are no choices.
+    pub ids_seed: u64,
+    /// The flow.
+    pub flow: FlowSpec,
+    /// Its actors.
+    pub cast: Cast,
+    /// Fault kinds that may strike.
+    pub faults: BTreeSet<FaultKind>,
+    /// At most so many.
+    pub faults_max: u32,
+    /// At most so many deviations from the default schedule.
+    pub delays_max: u32,
+    /// Every row lock inside a statement is a scheduling point.
+    pub granular: bool,
+    /// Groups that one hop may change.
+    pub hop_groups_max: u32,
+    /// Upstreams that one hop starts from.
+    pub hop_upstreams_max: u32,
+    /// Faults stop after so many steps; 0 means that the safety phase runs to its end.
+    pub heal_after: u32,
+    /// How likely each choice leaves the quiet one.
+    pub odds: Odds,
+}
+
+impl LaneKind {
+    /// Every lane.
+    pub const ALL: [LaneKind; 2] = [LaneKind::Model, LaneKind::Sqlite];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            LaneKind::Model => "model",
+            LaneKind::Sqlite => "sqlite",
+        }
+    }
+}
+
+impl EngineKind {
+    /// Every protocol.
+    pub const ALL: [EngineKind; 2] = [EngineKind::Sluicegate, EngineKind::Published];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Sluicegate => "sluicegate",
+            EngineKind::Published => "published",
+        }
+    }
+}
+
+impl Profile {
+    /// Every profile.
+    pub const ALL: [Profile; 2] = [Profile::Quick, Profile::Swarm];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Quick => "quick",
+            Profile::Swarm => "swarm",
+        }
+    }
+
+    /// What its universes look like.
+    pub fn what(self) -> &'static str {
+        match self {
+            Profile::Quick => "up to 6 executions and 4 faults, every kind on",
+            Profile::Swarm => "up to 12 executions and 12 faults, the kinds drawn per seed",
+        }
+    }
+
+    fn executions_max(self) -> u16 {
+        match self {
+            Profile::Quick => 6,
+            Profile::Swarm => 12,
+        }
+    }
+
+    fn faults_max(self) -> u16 {
+        match self {
+            Profile::Quick => 4,
+            Profile::Swarm => 12,
+        }
+    }
+}
+
+/// What a campaign fixes for all of its universes.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// The lane.
+    pub lane: LaneKind,
+    /// The profile.
+    pub profile: Profile,
+    /// The protocol.
+    pub engine: EngineKind,
+    /// The planted bug.
+    pub mutant: Option<Mutant>,
+    /// The user's own flow instead of drawn ones.
+    pub flow: Option<FlowSpec>,
+}
+
+impl Campaign {
+    /// The plan of one seed.
+    pub fn plan(&self, seed: u64) -> Plan {
+        self.plan_from(&mut Tape::random(seed, 0), seed)
+    }
+
+    /// The plan that the choices of a tape give.
+    pub fn plan_from(&self, tape: &mut Tape, ids_seed: u64) -> Plan {
+        let mut even = |arity: u16| tape.draw(Site::Plan, arity, Chance::Even);
+        let faults_max = u32::from(even(self.profile.faults_max() + 1));
+        let busy_schedule = even(3);
+        let granular = even(2) == 1;
+        let hop_groups_max = [256, 256, 2, 1][usize::from(even(4))];
+        let hop_upstreams_max = [1_000, 1_000, 2, 1][usize::from(even(4))];
+        let heal = even(2) == 1;
+        let heal_after = if heal { 1 + u32::from(even(400)) } else { 0 };
+        let outcome = [0, 6_000, 16_000][usize::from(even(3))];
+        let faults = self.draw_kinds(tape);
+        let flow = match &self.flow {
+            Some(flow) => flow.clone(),
+            None => workload::flow(tape, self.profile.executions_max()),
+        };
+        let statements = 60 * u32::try_from(flow.executions.len()).unwrap_or(u32::MAX).max(1);
+        let spread = u64::from(faults_max + 1) * 65_536 / u64::from(statements);
+        Plan {
+            lane: self.lane,
+            engine: self.engine,
+            mutant: self.mutant.map(|mutant| mutant.id().to_owned()),
+            ids_seed,
+            flow,
+            cast: Cast { clients: 2, workers: 2, dispatchers: 2, reconcilers: 2 },
+            faults,
+            faults_max,
+            delays_max: u32::MAX,
+            granular,
+            hop_groups_max,
+            hop_upstreams_max,
+            heal_after,
+            odds: Odds {
+                schedule: [0, 2_000, 12_000][usize::from(busy_schedule)],
+                fault: u16::try_from(spread.clamp(40, 6_000)).unwrap_or(u16::MAX),
+                wait: 12_000,
+                outcome,
+            },
+        }
+    }
+
+    /// Every kind of the lane for `quick`; for `swarm` about half of them, drawn anew each time.
+    fn draw_kinds(&self, tape: &mut Tape) -> BTreeSet<FaultKind> {
+        let kinds = faults::kinds(self.lane);
+        match self.profile {
+            Profile::Quick => kinds.into_iter().collect(),
+            Profile::Swarm => kinds
+                .into_iter()
+                .filter(|_| tape.draw(Site::Plan, 2, Chance::Even) == 1)
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The choice tape: every choice of a universe is a cell, and 0 is the quiet choice. Random mode
+//! fills it, counting mode runs through all of it, replay reads it. Never interprets a choice.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+/// Where a choice is made; part of a cell, so that a replay notices when it has strayed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Site {
+    /// A property of the universe: its flow, its actors, its faults.
+    Plan,
+    /// Which actor goes on.
+    Schedule,
+    /// What befalls a statement.
+    Fault,
+    /// What befalls a lock wait.
+    Wait,
+    /// Who is chosen as deadlock victim.
+    Victim,
+    /// What befalls a notification.
+    Notice,
+    /// What a handler reports.
+    Outcome,
+    /// How long a handler works.
+    Work,
+    /// How a fault goes on: how long, how far.
+    Detail,
+    /// Whether a worker repeats a call.
+    Repeat,
+}
+
+/// One choice: `value` of `0..arity`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "(Site, u16, u16)", into = "(Site, u16, u16)")]
+pub struct Cell {
+    /// Where.
+    pub site: Site,
+    /// Among how many.
+    pub arity: u16,
+    /// Which.
+    pub value: u16,
+}
+
+impl From<(Site, u16, u16)> for Cell {
+    fn from((site, arity, value): (Site, u16, u16)) -> Self {
+        Self { site, arity, value }
+    }
+}
+
+impl From<Cell> for (Site, u16, u16) {
+    fn from(cell: Cell) -> Self {
+        (cell.site, cell.arity, cell.value)
+    }
+}
+
+/// How likely random mode leaves the quiet choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Chance {
+    /// All values alike.
+    Even,
+    /// Another value than 0 with this probability, in 65 536ths.
+    Of(u16),
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// Past the end reads 0.
+    Quiet,
+    /// Past the end is drawn.
+    Random(Box<ChaCha8Rng>),
+}
+
+/// The choices of one universe.
+#[derive(Clone, Debug)]
+pub struct Tape {
+    cells: Vec<Cell>,
+    at: usize,
+    source: Source,
+    strayed: Option<String>,
+}
+
+impl Tape {
+    /// An empty tape on which every choice is quiet; with [`Tape::advance`] it counts.
+    pub fn quiet() -> Self {
+        Self { cells: Vec::new(), at: 0, source: Source::Quiet, strayed: None }
+    }
+
+    /// A tape that replays these cells and is quiet afterwards.
+    pub fn replay(cells: Vec<Cell>) -> Self {
+        Self { cells, ..Self::quiet() }
+    }
+
+    /// A tape filled from a seed; equal seeds and streams give equal tapes.
+    pub fn random(seed: u64, stream: u64) -> Self {
+        let mut tape = Self::quiet();
+        tape.reseed(seed, stream);
+        tape
+    }
+
+    /// Starts over with another seed, keeping the allocation.
+    pub fn reseed(&mut self, seed: u64, stream: u64) {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(stream);
+        self.cells.clear();
+        self.at = 0;
+        self.strayed = None;
+        self.source = Source::Random(Box::new(random));
+    }
+
+    /// The choices made or read so far, and those still to be read.
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// How many cells were drawn since the start.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Goes back or on to a cell, as a restored state needs it.
+    pub fn seek(&mut self, at: usize) {
+        assert!(at <= self.cells.len(), "cell {at} is past the end");
+        self.at = at;
+    }
+
+    /// True if every choice from here on is a new one.
+    pub fn at_end(&self) -> bool {
+        self.at == self.cells.len()
+    }
+
+    /// Why the tape no longer fits what is run, if it does not.
+    pub fn strayed(&self) -> Option<&str> {
+        self.strayed.as_deref()
+    }
+
+    /// Chooses one of `0..arity`. A choice of one leaves no cell.
+    pub fn draw(&mut self, site: Site, arity: u16, chance: Chance) -> u16 {
+        if arity <= 1 {
+            return 0;
+        }
+        if let Some(cell) = self.cells.get(self.at) {
+            self.at += 1;
+            if cell.arity == arity && cell.site == site {
+                return cell.value;
+            }
+            if self.strayed.is_none() {
+                self.strayed = Some(format!(
+                    "cell {} is {:?} of {}, but {site:?} of {arity} is asked",
+                    self.at - 1,
+                    cell.site,
+                    cell.arity
+                ));
+            }
+            return 0;
+        }
+        let value = match &mut self.source {
+            Source::Quiet => 0,
+            Source::Random(random) => pick(random.next_u32(), arity, chance),
+        };
+        self.cells.push(Cell { site, arity, value });
+        self.at += 1;
+        value
+    }
+
+    /// Counts on: the next tape in order, from its start; false when all were seen.
+    pub fn advance(&mut self) -> bool {
+        while let Some(mut cell) = self.cells.pop() {
+            if cell.value + 1 < cell.arity {
+                cell.value += 1;
+                self.cells.push(cell);
+                self.at = 0;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+fn pick(random: u32, arity: u16, chance: Chance) -> u16 {
+    let scale = |bits: u32, range: u16| {
+        let product = u64::from(bits & 0xFFFF) * u64::from(range);
+        u16::try_from(product >> 16).expect("the product is below the range")
+    };
+    match chance {
+        Chance::Even => scale(random, arity),
+        Chance::Of(odds) if random >> 16 < u32::from(odds) => 1 + scale(random, arity - 1),
+        Chance::Of(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_tape_replays_the_same_choices() {
+        let mut tape = Tape::random(7, 1);
+        let drawn: Vec<u16> =
+            (2..40).map(|arity| tape.draw(Site::Plan, arity, Chance::Even)).collect();
+        let mut replay = Tape::replay(tape.cells().to_vec());
+        let again: Vec<u16> =
+            (2..40).map(|arity| replay.draw(Site::Plan, arity, Chance::Even)).collect();
+        assert_eq!(drawn, again);
+        assert_eq!(replay.strayed(), None);
+        assert_eq!(replay.draw(Site::Plan, 9, Chance::Even), 0, "past the end is quiet");
+    }
+
+    #[test]
+    fn a_tape_that_does_not_fit_says_so() {
+        let mut tape = Tape::replay(vec![Cell { site: Site::Fault, arity: 3, value: 2 }]);
+        assert_eq!(tape.draw(Site::Fault, 4, Chance::Even), 0);
+        assert!(tape.strayed().is_some());
+    }
+
+    #[test]
+    fn counting_visits_every_combination_once() {
+        let mut tape = Tape::quiet();
+        let mut seen = std::collections::BTreeSet::new();
+        loop {
+            let first = tape.draw(Site::Plan, 2, Chance::Even);
+            let second = tape.draw(Site::Plan, 2 + first, Chance::Even);
+            assert!(seen.insert((first, second)));
+            if !tape.advance() {
+                break;
+            }
+        }
+        assert_eq!(seen.len(), 2 + 3);
+    }
+
+    #[test]
+    fn the_quiet_choice_is_left_about_as_often_as_asked() {
+        let mut tape = Tape::random(1, 0);
+        let left =
+            (0..10_000).filter(|_| tape.draw(Site::Fault, 4, Chance::Of(6_554)) != 0).count();
+        assert!((800..1_200).contains(&left), "{left}");
+    }
+}
