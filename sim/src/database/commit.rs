@@ -1,0 +1,109 @@
+//! The end of a transaction: its rows become the committed ones and are reported, or are forgotten;
+//! its locks are released. The only place where a row is freed.
+
+use sluicegate::storage::{Event, Execution};
+
+use crate::history::{Change, Commit};
+
+use super::Database;
+use super::rows::{Member, TableName, Target, on_table};
+use super::session::SessionId;
+use super::table::{Slot, Table};
+
+impl Database {
+    /// Commits, and reports every row that was written, as the rows were first acquired; false if
+    /// there was none. The session is over.
+    pub fn commit(&mut self, session: SessionId, commit: &mut Commit) -> bool {
+        clear(commit);
+        let state = self.session_mut(session);
+        assert!(state.waiting.is_none(), "a commit while a statement waits");
+        commit.actor = state.actor;
+        commit.clock = state.clock;
+        commit.flow_changes.extend_from_slice(&state.flow_changes);
+        let owned = std::mem::take(&mut state.owned);
+        self.show_clock();
+        commit.clock_highest = self.clock_highest.get();
+        self.flow_changes.extend_from_slice(&commit.flow_changes);
+        let mut wrote = !commit.flow_changes.is_empty();
+        for target in &owned {
+            wrote |= self.settle(*target, commit);
+        }
+        self.session_mut(session).owned = owned;
+        self.close_session(session);
+        wrote
+    }
+
+    /// Rolls back. The session is over.
+    pub fn abort(&mut self, session: SessionId) {
+        let owned = std::mem::take(&mut self.session_mut(session).owned);
+        for target in &owned {
+            on_table!([&mut] self, target.table, table => table.forget(target.slot));
+        }
+        self.session_mut(session).owned = owned;
+        self.close_session(session);
+    }
+
+    /// Commits one row and frees it; true if it was written.
+    fn settle(&mut self, target: Target, commit: &mut Commit) -> bool {
+        let slot = target.slot;
+        match target.table {
+            TableName::Execution => self.settle_execution(slot, commit),
+            TableName::Group => change(&mut self.groups, slot, &mut commit.groups),
+            TableName::Edge => change(&mut self.edges, slot, &mut commit.edges),
+            TableName::Flow => change(&mut self.flows, slot, &mut commit.flows),
+            TableName::Attempt => new(&mut self.attempts, slot, |row| commit.attempts.push(*row)),
+            TableName::Event => new(&mut self.events, slot, |row: &Event| {
+                commit.events.push((row.id, row.event));
+            }),
+            TableName::Submission => {
+                new(&mut self.submissions, slot, |row| commit.submissions.push(row.clone()))
+            }
+            TableName::SiblingRequest => {
+                new(&mut self.sibling_requests, slot, |row| commit.sibling_requests.push(*row))
+            }
+        }
+    }
+
+    fn settle_execution(&mut self, slot: Slot, commit: &mut Commit) -> bool {
+        let Some(before) = self.executions.settle(slot) else { return false };
+        let after = self.executions.row(slot).committed.as_ref().expect("settled a moment ago");
+        self.sets.moved(slot, before.as_ref(), after);
+        let execution = |member: &Member| -> Execution { member.execution };
+        commit
+            .executions
+            .push(Change { before: before.as_ref().map(execution), after: Some(after.execution) });
+        true
+    }
+}
+
+/// Commits a row and reports it with what it replaced.
+fn change<K: Ord + Clone, V: Clone>(
+    table: &mut Table<K, V>,
+    slot: Slot,
+    changes: &mut Vec<Change<V>>,
+) -> bool {
+    let Some(before) = table.settle(slot) else { return false };
+    changes.push(Change { before, after: table.row(slot).committed.clone() });
+    true
+}
+
+/// Commits a row that is only ever inserted.
+fn new<K: Ord + Clone, V>(table: &mut Table<K, V>, slot: Slot, report: impl FnOnce(&V)) -> bool {
+    if table.settle(slot).is_none() {
+        return false;
+    }
+    report(table.row(slot).committed.as_ref().expect("settled a moment ago"));
+    true
+}
+
+fn clear(commit: &mut Commit) {
+    commit.flows.clear();
+    commit.executions.clear();
+    commit.groups.clear();
+    commit.edges.clear();
+    commit.submissions.clear();
+    commit.attempts.clear();
+    commit.events.clear();
+    commit.sibling_requests.clear();
+    commit.flow_changes.clear();
+}

@@ -1,0 +1,252 @@
+//! The verbs of kind Insert. A new row is its session's own until that commits; another insert of
+//! its key waits for it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use sluicegate::identity::FlowKey;
+use sluicegate::storage::{
+    Attempt, Edge, Event, EventId, Flow, Group, Inserted, NewEvent, NewExecution, Result,
+    SiblingRequest, StorageError, Submission,
+};
+
+use super::Database;
+use super::rows::{Member, Stored};
+use super::session::{Cursor, Progress, SessionId, Step};
+use super::table::{NO_SLOT, Place, Slot, slot};
+
+impl Database {
+    /// Claims an idempotency key; waits while another transaction holds it in flight.
+    pub fn insert_submission(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        row: &Submission,
+    ) -> Step<Result<Inserted>> {
+        self.start(cursor);
+        let inserted = self.insert_or_find(session, &row.key, |_| Some(row.clone()));
+        self.end_insert(cursor, inserted.map(Ok))
+    }
+
+    /// Adds a flow; waits while another transaction holds its id in flight.
+    pub fn insert_flow(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        row: &Flow,
+    ) -> Step<Result<Inserted>> {
+        self.start(cursor);
+        let inserted = self.insert_or_find(session, &row.key, |_| Some(row.clone()));
+        self.end_insert(cursor, inserted.map(Ok))
+    }
+
+    /// Adds executions.
+    pub fn insert_executions(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        rows: &[NewExecution],
+    ) -> Step<Result<()>> {
+        self.start(cursor);
+        let member = |_: &mut Self, row: &NewExecution| {
+            Some(Member {
+                execution: row.execution,
+                definition: Arc::new(row.definition.clone()),
+                worker: None,
+                result: None,
+            })
+        };
+        let inserted = self.insert_all(session, cursor, rows, |row| row.execution.id, member);
+        self.end_insert(cursor, inserted)
+    }
+
+    /// Adds edge groups.
+    pub fn insert_groups(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        rows: &[Group],
+    ) -> Step<Result<()>> {
+        self.start(cursor);
+        let inserted =
+            self.insert_all(session, cursor, rows, |row| row.downstream, |_, row| Some(*row));
+        self.end_insert(cursor, inserted)
+    }
+
+    /// Adds edges.
+    pub fn insert_edges(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        rows: &[Edge],
+    ) -> Step<Result<()>> {
+        self.start(cursor);
+        let first = self.edges.slots();
+        let inserted =
+            self.insert_all(session, cursor, rows, |row| row.key, |_, row| Some(row.clone()));
+        self.index_edges(first);
+        self.end_insert(cursor, inserted)
+    }
+
+    /// Tells the projector that executions of these flows moved.
+    pub fn insert_flow_changes(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        flows: &[FlowKey],
+    ) -> Step<Result<()>> {
+        self.start(cursor);
+        self.session_mut(session).flow_changes.extend_from_slice(flows);
+        self.end_insert(cursor, Ok(Ok(())))
+    }
+
+    /// Records ended attempts.
+    pub fn insert_attempts(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        rows: &[Attempt],
+    ) -> Step<Result<()>> {
+        self.start(cursor);
+        let inserted = self.insert_all(session, cursor, rows, |row| row.key, |_, row| Some(*row));
+        self.end_insert(cursor, inserted)
+    }
+
+    /// Adds completion events with the labels of their executions, numbered as they are inserted.
+    pub fn insert_events(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        rows: &[NewEvent],
+    ) -> Step<Result<()>> {
+        self.start(cursor);
+        let key = |row: &NewEvent| (row.execution, row.incarnation);
+        let event = |db: &mut Self, row: &NewEvent| db.number_event(session, row);
+        let inserted = self.insert_all(session, cursor, rows, key, event);
+        self.end_insert(cursor, inserted)
+    }
+
+    /// Asks for sibling cancellation; a request that exists stays.
+    pub fn insert_sibling_requests(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        rows: &[SiblingRequest],
+    ) -> Step<Result<()>> {
+        self.start(cursor);
+        while let Some(row) = rows.get(cursor.at) {
+            if let Err(pause) = self.insert_or_find(session, &row.group, |_| Some(*row)) {
+                return Err(pause).into();
+            }
+            cursor.at += 1;
+        }
+        self.end_insert(cursor, Ok(Ok(())))
+    }
+
+    fn end_insert<T>(
+        &mut self,
+        cursor: &mut Cursor,
+        inserted: Progress<Result<T>>,
+    ) -> Step<Result<T>> {
+        if inserted.is_ok() {
+            self.finish(cursor);
+        }
+        inserted.into()
+    }
+
+    /// Inserts a row unless its key is taken; waits while another session has it in flight.
+    fn insert_or_find<V: Stored>(
+        &mut self,
+        session: SessionId,
+        key: &V::Key,
+        make: impl FnOnce(&mut Self) -> Option<V>,
+    ) -> Progress<Inserted> {
+        let place = V::table(self).place(key, session);
+        if let Place::InFlight(slot) = place {
+            self.check_order(session, V::TABLE.row(slot));
+            return Err(self.wait(session, V::TABLE.row(slot)));
+        }
+        self.session_mut(session).waiting = None;
+        if let Place::Visible(_) = place {
+            return Ok(Inserted::Exists);
+        }
+        let Some(value) = make(self) else { return Ok(Inserted::New) };
+        let slot = V::table_mut(self).insert(place, key.clone(), value, session);
+        self.session_mut(session).owned.push(V::TABLE.row(slot));
+        self.check_order(session, V::TABLE.row(slot));
+        Ok(Inserted::New)
+    }
+
+    /// Inserts rows whose keys must be new. `make` may say that a row joins nothing.
+    fn insert_all<V: Stored, R>(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        rows: &[R],
+        key: impl Fn(&R) -> V::Key,
+        mut make: impl FnMut(&mut Self, &R) -> Option<V>,
+    ) -> Progress<Result<()>> {
+        if cursor.at == 0 && V::table(self).suits_bulk(rows.iter().map(&key)) {
+            let first = slot(V::table(self).slots());
+            for row in rows {
+                let Some(value) = make(self, row) else { continue };
+                V::table_mut(self).push(key(row), value, session);
+            }
+            let last = slot(V::table(self).slots());
+            let owned = &mut self.session_mut(session).owned;
+            owned.extend((first..last).map(|slot| V::TABLE.row(slot)));
+            let unique = V::table_mut(self).index_from(first);
+            return Ok(if unique { Ok(()) } else { Err(duplicate::<V>(None)) });
+        }
+        while let Some(row) = rows.get(cursor.at) {
+            let key = key(row);
+            if self.insert_or_find(session, &key, |db| make(db, row))? == Inserted::Exists {
+                return Ok(Err(duplicate::<V>(Some(key))));
+            }
+            cursor.at += 1;
+        }
+        Ok(Ok(()))
+    }
+
+    /// An event with the next number and the labels of its execution, if that exists. A number is
+    /// never given out again, whatever becomes of the transaction.
+    fn number_event(&mut self, session: SessionId, event: &NewEvent) -> Option<Event> {
+        let member = self.executions.see(&event.execution, session)?;
+        let (namespace, instance_tag) =
+            (member.definition.namespace.clone(), member.definition.instance_tag.clone());
+        self.event_last += 1;
+        let id = EventId(self.event_last);
+        self.event_keys.push((id, (event.execution, event.incarnation)));
+        Some(Event { id, event: *event, namespace, instance_tag })
+    }
+
+    /// Indexes the edges from that slot on by their upstreams.
+    fn index_edges(&mut self, first: usize) {
+        for number in first..self.edges.slots() {
+            let edge = slot(number);
+            let upstream = self.edges.row(edge).key.upstream;
+            self.edge_upstreams.push(self.executions.find(&upstream).unwrap_or(NO_SLOT));
+            self.edges_by_upstream.push((upstream, edge));
+        }
+        if first < self.edges.slots() {
+            self.edges_by_upstream.sort();
+        }
+    }
+
+    /// The slot of an edge's upstream; it may have come after the edge.
+    pub(super) fn upstream_of(&self, edge: Slot) -> Option<Slot> {
+        let known = self.edge_upstreams[edge as usize];
+        if known != NO_SLOT {
+            return Some(known);
+        }
+        self.executions.find(&self.edges.row(edge).key.upstream)
+    }
+}
+
+fn duplicate<V: Stored>(key: Option<V::Key>) -> StorageError {
+    let name = V::TABLE.name();
+    StorageError::Corrupt(match key {
+        Some(key) => Cow::Owned(format!("duplicate key in {name}: {key:?}")),
+        None => Cow::Owned(format!("duplicate key in {name} within one statement")),
+    })
+}

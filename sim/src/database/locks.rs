@@ -1,0 +1,234 @@
+//! Row locks: acquiring, waiting, cycles of waiters, and the one lock order. The only place where a
+//! session starts to wait. Never reads a value.
+
+use sluicegate::mutants;
+
+use super::Database;
+use super::rows::{Stored, TableName, Target, on_table};
+use super::session::{Cursor, Pause, Progress, SessionId};
+
+/// Whether a lock was held before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Acquired {
+    /// The session owned the row.
+    Before,
+    /// It owns the row now.
+    Now,
+}
+
+impl Database {
+    /// True while another session holds the lock that this one waits for.
+    pub fn is_blocked(&self, session: SessionId) -> bool {
+        self.blocker(session).is_some()
+    }
+
+    /// Takes the first violation of the lock order since the last call, in words.
+    pub fn order_violation(&mut self) -> Option<String> {
+        self.order_violation.take()
+    }
+
+    pub(super) fn owner(&self, target: Target) -> SessionId {
+        on_table!([&] self, target.table, table => table.row(target.slot).owner)
+    }
+
+    fn set_owner(&mut self, target: Target, session: SessionId) {
+        on_table!([&mut] self, target.table, table => table.row_mut(target.slot).owner = session);
+    }
+
+    /// Who holds the lock that the session waits for.
+    fn blocker(&self, session: SessionId) -> Option<SessionId> {
+        let target = self.session(session).waiting?;
+        let owner = self.owner(target);
+        (owner != 0 && owner != session).then_some(owner)
+    }
+
+    /// Takes a row lock, or starts to wait for it.
+    pub(super) fn acquire(&mut self, session: SessionId, target: Target) -> Progress<Acquired> {
+        let owner = self.owner(target);
+        if owner == session {
+            return Ok(Acquired::Before);
+        }
+        self.check_order(session, target);
+        if owner != 0 {
+            return Err(self.wait(session, target));
+        }
+        self.own(session, target);
+        Ok(Acquired::Now)
+    }
+
+    /// Takes a row lock if nobody else holds it; `None` if somebody does.
+    pub(super) fn acquire_free(&mut self, session: SessionId, target: Target) -> Option<Acquired> {
+        let owner = self.owner(target);
+        if owner == session {
+            return Some(Acquired::Before);
+        }
+        if owner != 0 {
+            return None;
+        }
+        self.own(session, target);
+        Some(Acquired::Now)
+    }
+
+    /// Takes a free row under the cover of another lock; no lock of its own in the one order.
+    pub(super) fn cover(&mut self, session: SessionId, target: Target) {
+        self.set_owner(target, session);
+        self.session_mut(session).owned.push(target);
+    }
+
+    fn own(&mut self, session: SessionId, target: Target) {
+        self.set_owner(target, session);
+        self.counters.row_locks += 1;
+        let highest = self.session(session).highest;
+        let raised = target.table.rank().is_some()
+            && highest.is_none_or(|highest| self.precedes(highest, target));
+        let state = self.session_mut(session);
+        state.waiting = None;
+        state.owned.push(target);
+        if raised {
+            state.highest = Some(target);
+        }
+    }
+
+    /// Starts to wait for a row that another session owns, and looks for a cycle.
+    pub(super) fn wait(&mut self, session: SessionId, target: Target) -> Pause {
+        let state = self.session_mut(session);
+        if state.waiting.replace(target) != Some(target) {
+            self.counters.lock_waits += 1;
+        }
+        if !self.closes_cycle(session) {
+            return Pause::Wait;
+        }
+        self.counters.deadlocks += 1;
+        let mut cycle = vec![session];
+        let mut current = session;
+        while let Some(next) = self.blocker(current).filter(|next| *next != session) {
+            cycle.push(next);
+            current = next;
+        }
+        Pause::Deadlock(cycle)
+    }
+
+    /// True if following waiters to their blockers leads back to the session.
+    fn closes_cycle(&self, session: SessionId) -> bool {
+        let mut current = session;
+        for _ in 0..self.sessions.len() {
+            match self.blocker(current) {
+                None => return false,
+                Some(next) if next == session => return true,
+                Some(next) => current = next,
+            }
+        }
+        false
+    }
+
+    /// Locks the candidates one by one, waiting for each that is held.
+    pub(super) fn lock_candidates(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        table: TableName,
+    ) -> Progress<()> {
+        while let Some(slot) = cursor.candidates.get(cursor.at) {
+            let acquired = self.acquire(session, table.row(*slot))?;
+            cursor.at += 1;
+            self.pause_after(acquired, cursor.at < cursor.candidates.len())?;
+        }
+        Ok(())
+    }
+
+    /// A new row lock is a scheduling point while the statement wants more rows.
+    pub(super) fn pause_after(&self, acquired: Acquired, wants_more: bool) -> Progress<()> {
+        if self.granular && wants_more && acquired == Acquired::Now {
+            return Err(Pause::Yield);
+        }
+        Ok(())
+    }
+
+    /// The rule that a write touches only what its transaction has locked; a planted bug may break
+    /// it, and then the write takes the lock itself, as Postgres would.
+    pub(super) fn lock_for_write(
+        &mut self,
+        session: SessionId,
+        target: Target,
+    ) -> Progress<Acquired> {
+        let owner = self.owner(target);
+        if owner == session {
+            return Ok(Acquired::Before);
+        }
+        if owner == 0 && self.is_covered(session, target) {
+            self.cover(session, target);
+            return Ok(Acquired::Before);
+        }
+        self.acquire(session, target)
+    }
+
+    /// Asserts that the session may write the row.
+    pub(super) fn assert_writable(&self, session: SessionId, target: Target) {
+        assert!(
+            self.owner(target) == session
+                || self.is_covered(session, target)
+                || mutants::active().is_some(),
+            "a write of {} that its transaction has not locked",
+            self.describe(target)
+        );
+    }
+
+    /// An edge is covered by the lock of its group.
+    fn is_covered(&self, session: SessionId, target: Target) -> bool {
+        if target.table != TableName::Edge {
+            return false;
+        }
+        let group = self.groups.find(&self.edges.row(target.slot).key.downstream);
+        group.is_some_and(|group| self.groups.row(group).owner == session)
+    }
+
+    /// Records a lock that comes after one that stands later in the one order.
+    pub(super) fn check_order(&mut self, session: SessionId, target: Target) {
+        let Some(highest) = self.session(session).highest else { return };
+        if target.table.rank().is_none() || !self.precedes(target, highest) {
+            return;
+        }
+        if self.order_violation.is_none() {
+            self.order_violation = Some(format!(
+                "session {session} of actor {} locks {} while it holds {}",
+                self.session(session).actor,
+                self.describe(target),
+                self.describe(highest)
+            ));
+        }
+    }
+
+    /// True if the one lock order puts `first` before `second`.
+    fn precedes(&self, first: Target, second: Target) -> bool {
+        if first.table != second.table {
+            return first.table.rank() < second.table.rank();
+        }
+        on_table!([&] self, first.table, table => {
+            table.row(first.slot).key < table.row(second.slot).key
+        })
+    }
+
+    fn describe(&self, target: Target) -> String {
+        let name = target.table.name();
+        on_table!([&] self, target.table, table => {
+            format!("{name} {:?}", table.row(target.slot).key)
+        })
+    }
+
+    /// Fixes the candidates of a statement with explicit keys: those visible to it, in key order.
+    pub(super) fn choose_by_key<V: Stored>(
+        &self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        keys: &[V::Key],
+    ) {
+        let table = V::table(self);
+        for key in keys {
+            let found = table.find(key).filter(|slot| table.visible(*slot, session).is_some());
+            cursor.candidates.extend(found);
+        }
+        if !keys.is_sorted() {
+            cursor.candidates.sort_unstable_by(|a, b| table.row(*a).key.cmp(&table.row(*b).key));
+        }
+    }
+}

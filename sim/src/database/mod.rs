@@ -1,0 +1,152 @@
+//! The simulated Postgres: the verbs of the storage seam on rows in memory, at READ COMMITTED, one
+//! step at a time. Pure and single-threaded; never decides who runs next, and never fails by itself.
+//!
+//! Every row has two versions, the committed one and that of the session that owns its lock, which
+//! carries READ COMMITTED exactly as long as each verb is of one of the six kinds. A statement that
+//! has to wait says so and is called again with its [`Cursor`]; whoever calls first gets a freed row,
+//! which leaves the order among waiters to the driver, as Postgres leaves it open. After an error
+//! the driver calls [`Database::abort`].
+
+mod commit;
+mod committed;
+mod inserts;
+mod locks;
+mod reads;
+mod rows;
+mod scans;
+mod session;
+mod sets;
+mod table;
+mod takes;
+mod writes;
+
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+
+use sluicegate::identity::{ExecutionId, FlowKey};
+use sluicegate::storage::{
+    Attempt, AttemptKey, Edge, EdgeKey, Event, EventId, Flow, Group, SiblingRequest, Submission,
+    SubmissionKey,
+};
+use sluicegate::time::Timestamp;
+
+use rows::{EventKey, Member};
+use session::Session;
+use sets::Sets;
+use table::{Slot, Table};
+
+pub use session::{Cursor, SessionId, Step};
+
+/// What happened in transactions since the counters were last zeroed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Statements of transactions.
+    pub statements: u64,
+    /// Waits that began, for a row lock or a unique key in flight.
+    pub lock_waits: u64,
+    /// Row locks taken; those of inserted rows are not counted.
+    pub row_locks: u64,
+    /// Waits that closed a cycle.
+    pub deadlocks: u64,
+}
+
+/// A database in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Database {
+    /// A Lock or Take verb pauses after each new row lock while it wants more rows.
+    pub granular: bool,
+    /// What the storage's clock shows; set by the driver.
+    pub storage_now: Timestamp,
+    /// Counters; kept by [`Database::reset`].
+    pub counters: Counters,
+    clock_highest: Cell<Timestamp>,
+    submissions: Table<SubmissionKey, Submission>,
+    flows: Table<FlowKey, Flow>,
+    groups: Table<ExecutionId, Group>,
+    executions: Table<ExecutionId, Member>,
+    edges: Table<EdgeKey, Edge>,
+    attempts: Table<AttemptKey, Attempt>,
+    events: Table<EventKey, Event>,
+    sibling_requests: Table<ExecutionId, SiblingRequest>,
+    flow_changes: Vec<FlowKey>,
+    /// Slots of edges by upstream, sorted.
+    edges_by_upstream: Vec<(ExecutionId, Slot)>,
+    /// The slot of the upstream by the slot of the edge.
+    edge_upstreams: Vec<Slot>,
+    /// Keys of events by number; numbers of transactions that rolled back lead nowhere.
+    event_keys: Vec<(EventId, EventKey)>,
+    event_last: u64,
+    sets: Sets,
+    sessions: Vec<Session>,
+    free_sessions: Vec<SessionId>,
+    order_violation: Option<String>,
+    /// Memory of candidate lists.
+    spare_lists: Vec<Vec<Slot>>,
+}
+
+impl Database {
+    /// An empty database.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Empties it and closes every session, as a new one but for its memory, its counters and
+    /// whether it is granular.
+    pub fn reset(&mut self) {
+        self.storage_now = Timestamp::default();
+        self.clock_highest.take();
+        self.submissions.clear();
+        self.flows.clear();
+        self.groups.clear();
+        self.executions.clear();
+        self.edges.clear();
+        self.attempts.clear();
+        self.events.clear();
+        self.sibling_requests.clear();
+        self.flow_changes.clear();
+        self.edges_by_upstream.clear();
+        self.edge_upstreams.clear();
+        self.event_keys.clear();
+        self.event_last = 0;
+        self.sets.clear();
+        self.close_all_sessions();
+        self.order_violation = None;
+    }
+
+    /// A copy of what is committed, for readers that see one instant; it has no sessions.
+    #[must_use]
+    pub fn frozen(&self) -> Self {
+        Self {
+            granular: self.granular,
+            storage_now: self.storage_now,
+            counters: Counters::default(),
+            clock_highest: self.clock_highest.clone(),
+            submissions: self.submissions.frozen(),
+            flows: self.flows.frozen(),
+            groups: self.groups.frozen(),
+            executions: self.executions.frozen(),
+            edges: self.edges.frozen(),
+            attempts: self.attempts.frozen(),
+            events: self.events.frozen(),
+            sibling_requests: self.sibling_requests.frozen(),
+            flow_changes: self.flow_changes.clone(),
+            edges_by_upstream: self.edges_by_upstream.clone(),
+            edge_upstreams: self.edge_upstreams.clone(),
+            event_keys: self.event_keys.clone(),
+            event_last: self.event_last,
+            sets: self.sets.clone(),
+            sessions: Vec::new(),
+            free_sessions: Vec::new(),
+            order_violation: None,
+            spare_lists: Vec::new(),
+        }
+    }
+
+    /// What the storage's clock shows, remembering the highest.
+    fn show_clock(&self) -> Timestamp {
+        self.clock_highest.set(self.clock_highest.get().max(self.storage_now));
+        self.storage_now
+    }
+}

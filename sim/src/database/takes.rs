@@ -1,0 +1,169 @@
+//! The verbs of kinds Lock and Take. Which rows they want is fixed in the statement's snapshot; what
+//! they return is each row as it stands once its lock is held.
+
+use sluicegate::identity::ExecutionId;
+use sluicegate::state::ClosePolicy;
+use sluicegate::storage::{ClaimQuery, Execution, Grant, Group, Result};
+
+use super::Database;
+use super::rows::{Member, TableName};
+use super::session::{Cursor, Progress, SessionId, Step};
+use super::sets::claim_key;
+use super::table::Slot;
+
+impl Database {
+    /// Locks groups one by one in id order; missing ones are left out.
+    pub fn lock_groups(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        keys: &[ExecutionId],
+    ) -> Step<Result<Vec<Group>>> {
+        if self.start(cursor) {
+            self.choose_by_key::<Group>(session, cursor, keys);
+        }
+        let locked = self.lock_candidates(session, cursor, TableName::Group);
+        locked
+            .map(|()| Ok(self.reply(cursor, |db, slot| db.groups.visible(slot, session).copied())))
+            .into()
+    }
+
+    /// Locks executions one by one in id order; missing ones are left out.
+    pub fn lock_executions(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        keys: &[ExecutionId],
+    ) -> Step<Result<Vec<Execution>>> {
+        if self.start(cursor) {
+            self.choose_by_key::<Member>(session, cursor, keys);
+        }
+        let locked = self.lock_candidates(session, cursor, TableName::Execution);
+        locked
+            .map(|()| Ok(self.reply(cursor, |db, slot| db.newest_execution(slot, session))))
+            .into()
+    }
+
+    /// Locks those of the executions that nobody else has locked, in id order.
+    pub fn take_executions(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        keys: &[ExecutionId],
+    ) -> Step<Result<Vec<Execution>>> {
+        if self.start(cursor) {
+            self.choose_by_key::<Member>(session, cursor, keys);
+        }
+        let taken = self.take_candidates(session, cursor, usize::MAX, |_| true);
+        taken.map(|()| Ok(self.reply(cursor, |db, slot| db.newest_execution(slot, session)))).into()
+    }
+
+    /// Grants what may be claimed, in claim order, passing over locked rows.
+    pub fn claim_executions(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        query: &ClaimQuery,
+    ) -> Step<Result<Vec<Grant>>> {
+        let limit = query.limit as usize;
+        if self.start(cursor) {
+            self.choose_claimable(session, cursor, query);
+        }
+        let still_claimable = |member: &Member| member.execution.is_claimable(query.now);
+        let taken = self.take_candidates(session, cursor, limit, still_claimable);
+        taken.map(|()| Ok(self.reply(cursor, |db, slot| db.grant(slot, session, query)))).into()
+    }
+
+    /// Locks candidates that nobody else holds until it has enough, and moves those that still
+    /// qualify to the front. A row that no longer does is dropped; its lock stays.
+    fn take_candidates(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        limit: usize,
+        qualifies: impl Fn(&Member) -> bool,
+    ) -> Progress<()> {
+        while cursor.got < limit
+            && let Some(slot) = cursor.candidates.get(cursor.at).copied()
+        {
+            cursor.at += 1;
+            let Some(acquired) = self.acquire_free(session, TableName::Execution.row(slot)) else {
+                continue;
+            };
+            if self.executions.visible(slot, session).is_some_and(&qualifies) {
+                cursor.candidates[cursor.got] = slot;
+                cursor.got += 1;
+            }
+            let wants_more = cursor.got < limit && cursor.at < cursor.candidates.len();
+            self.pause_after(acquired, wants_more)?;
+        }
+        cursor.candidates.truncate(cursor.got);
+        Ok(())
+    }
+
+    /// Reads what the statement got and ends it.
+    fn reply<T>(
+        &mut self,
+        cursor: &mut Cursor,
+        mut read: impl FnMut(&mut Self, Slot) -> Option<T>,
+    ) -> Vec<T> {
+        let rows = cursor.candidates.iter().filter_map(|slot| read(self, *slot)).collect();
+        self.finish(cursor);
+        rows
+    }
+
+    fn newest_execution(&self, slot: Slot, session: SessionId) -> Option<Execution> {
+        self.executions.visible(slot, session).map(|member| member.execution)
+    }
+
+    /// Writes a grant into a row that the session has locked.
+    fn grant(&mut self, slot: Slot, session: SessionId, query: &ClaimQuery) -> Option<Grant> {
+        let member = self.executions.visible(slot, session)?;
+        let execution = member.execution.granted(query);
+        let granted = Member { execution, worker: Some(query.worker.clone()), ..member.clone() };
+        let definition = (*granted.definition).clone();
+        self.executions.row_mut(slot).dirty = Some(granted);
+        Some(Grant { execution, definition })
+    }
+
+    /// Fixes what a claim may get, in claim order. Where locks are not taken one step at a time,
+    /// nothing can change before the statement ends, so that the first free rows are enough.
+    fn choose_claimable(&self, session: SessionId, cursor: &mut Cursor, query: &ClaimQuery) {
+        let (limit, mut free) = (query.limit as usize, 0);
+        let wants = |slot: Slot| {
+            let visible = self.executions.visible(slot, session);
+            visible.is_some_and(|member| self.may_be_claimed(member, session, query))
+        };
+        for (key, slot) in self.sets.ready() {
+            if !self.granular && free == limit {
+                break;
+            }
+            let row = self.executions.row(slot);
+            let own = row.owner == session && row.dirty.is_some();
+            if !own && key.1 <= query.now && wants(slot) {
+                cursor.candidates.push(slot);
+                free += usize::from(row.owner == 0 || row.owner == session);
+            }
+        }
+        let committed = cursor.candidates.len();
+        cursor.candidates.extend(self.own_executions(session).filter(|slot| wants(*slot)));
+        if cursor.candidates.len() > committed {
+            let key = |slot: &Slot| self.executions.visible(*slot, session).map(claim_key);
+            cursor.candidates.sort_unstable_by_key(key);
+        }
+    }
+
+    /// The predicate of a claim in the statement's snapshot, joined rows included.
+    fn may_be_claimed(&self, member: &Member, session: SessionId, query: &ClaimQuery) -> bool {
+        let (execution, definition) = (&member.execution, &member.definition);
+        let in_scope = query.partitions.contains(&execution.id.partition.0)
+            && query.namespace.as_ref().is_none_or(|wanted| *wanted == definition.namespace)
+            && query.lanes.contains(&definition.lane)
+            && (query.kinds.is_empty() || query.kinds.contains(&definition.kind));
+        if !in_scope || !execution.is_claimable(query.now) {
+            return false;
+        }
+        let flow = self.flows.see(&execution.flow_key(), session);
+        flow.is_some_and(|flow| matches!(flow.closing, None | Some(ClosePolicy::FlowOnly)))
+    }
+}
