@@ -1,3 +1,4 @@
 //! The simulator of Sluicegate: interrupts flows at every statement and judges what remains.
 
 pub mod history;
+pub mod mirror;
