@@ -1,5 +1,6 @@
 //! The simulator of Sluicegate: interrupts flows at every statement and judges what remains.
 
 pub mod history;
+pub mod liveness;
 pub mod mirror;
 pub mod oracle;
