@@ -2,3 +2,7 @@
 
 pub mod database;
 pub mod history;
+pub mod invariants;
+pub mod liveness;
+pub mod mirror;
+pub mod oracle;

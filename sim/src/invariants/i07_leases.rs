@@ -1,0 +1,188 @@
+//! I7: one live lease, fenced; only its holder or the reaper, in time, ends it.
+
+use sluicegate::state::State;
+use sluicegate::storage::{Attempt, AttemptEnd, Execution, Lease};
+
+use super::{
+    Context, Hearing, Invariant, Verdict, attempt_key, lease_ended, lease_granted, same_lease,
+};
+use crate::history::Observation;
+
+pub(super) const INVARIANT: Invariant = Invariant {
+    id: "I7",
+    title: "one live lease an execution; every write under it names it, and its end raises the epoch",
+    commit: Some(check),
+    observe: Some(check_grant_is_known),
+    quiescent: None,
+    #[cfg(test)]
+    rejects: tests::rejects,
+};
+
+fn check(context: &Context<'_>) -> Verdict {
+    for (_, after) in context.written() {
+        if after.lease.is_some() != (after.state == State::Active) {
+            return Err(format!("a lease stands exactly while an execution is active: {after:?}"));
+        }
+    }
+    let mut ends = 0;
+    for (before, after) in context.moved() {
+        if !raises_the_epoch(before, after) {
+            return Err(format!("the epoch does not fence {before:?} from {after:?}"));
+        }
+        if lease_ended(before, after) {
+            ends += 1;
+            check_end(context, before)?;
+        } else if same_lease(before, after) && !renews(before, after) {
+            return Err(format!(
+                "a renewal changed more than a later expiry: {before:?}, {after:?}"
+            ));
+        }
+    }
+    // Each end has a row of its own in this commit: as many rows are no accepted write too many.
+    if context.commit.attempts.len() == ends {
+        return Ok(());
+    }
+    let attempts = &context.commit.attempts;
+    Err(format!("{} attempts recorded for {ends} ended leases: {attempts:?}", attempts.len()))
+}
+
+fn raises_the_epoch(before: &Execution, after: &Execution) -> bool {
+    let grant = before.attempt.checked_add(1) == Some(after.attempt)
+        && before.incarnation == after.incarnation;
+    match (lease_ended(before, after), lease_granted(before, after)) {
+        (false, false) => match before.lease {
+            Some(_) => after.epoch == before.epoch,
+            None => after.epoch >= before.epoch,
+        },
+        (true, false) => after.epoch > before.epoch,
+        (false, true) => after.epoch == before.epoch + 1 && grant,
+        (true, true) => after.epoch > before.epoch + 1 && grant,
+    }
+}
+
+/// Under one lease nothing moves but its expiry, forward; an extension may add an out-edge.
+fn renews(before: &Execution, after: &Execution) -> bool {
+    let (Some(old), Some(new)) = (before.lease, after.lease) else {
+        return true;
+    };
+    let renewed = Lease { expires_at: new.expires_at, ..old };
+    let expected = Execution { lease: Some(renewed), has_out: after.has_out, ..*before };
+    new.expires_at >= old.expires_at && expected == *after
+}
+
+fn check_end(context: &Context<'_>, before: &Execution) -> Verdict {
+    let attempt = context.mirror.attempt(attempt_key(before));
+    let Some(attempt) = attempt.filter(|attempt| names_lease(attempt, before)) else {
+        return Err(format!(
+            "the end of the lease in {before:?} has no row that names it, but {attempt:?}"
+        ));
+    };
+    if attempt.end == AttemptEnd::Expired && !was_over(context, before) {
+        let (clock, highest) = (context.commit.clock, context.commit.clock_highest);
+        return Err(format!(
+            "the reaper ended the lease in {before:?} at {clock:?}; the clock never showed more \
+             than {highest:?}"
+        ));
+    }
+    Ok(())
+}
+
+fn names_lease(attempt: &Attempt, before: &Execution) -> bool {
+    before.lease.is_some_and(|lease| {
+        attempt.epoch == before.epoch
+            && attempt.nonce == lease.nonce
+            && attempt.granted_at == lease.granted_at
+    })
+}
+
+/// The clock is read after the lock, hence in this transaction; it can step back, so that the
+/// highest reading of the universe is what the row is held against.
+fn was_over(context: &Context<'_>, before: &Execution) -> bool {
+    let over_at = before.attempt_over_at().into_iter().chain(before.deadline).min();
+    let highest = context.commit.clock_highest;
+    context.commit.clock.is_some() && over_at.is_some_and(|over_at| over_at <= highest)
+}
+
+fn check_grant_is_known(hearing: &Hearing<'_>) -> Verdict {
+    let Observation::Granted { holder } = hearing.observation else { return Ok(()) };
+    if hearing.mirror.holds(holder) || hearing.mirror.attempt_of(holder).is_some() {
+        return Ok(());
+    }
+    Err(format!("a worker was told of a grant that never committed: {holder:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate::state::{Outcome, State};
+    use sluicegate::storage::{Attempt, AttemptEnd, Execution};
+    use sluicegate::time::Timestamp;
+
+    use crate::history::{Commit, Holder, Observation};
+    use crate::invariants::testing::{History, LEASE, Story, after};
+
+    fn completed(tamper: impl Fn(&mut Commit)) -> Story {
+        Story::chain().grant("a").complete("a", Outcome::Succeeded).tamper(tamper)
+    }
+
+    fn recorded(tamper: impl Fn(&mut Attempt)) -> Story {
+        completed(|commit| tamper(&mut commit.attempts[0]))
+    }
+
+    fn granted(tamper: impl Fn(&mut Execution)) -> Story {
+        Story::chain().grant("a").tamper(|commit| tamper(after(&mut commit.executions[0])))
+    }
+
+    fn expired() -> Story {
+        Story::chain().grant("a").wait(LEASE).end("a", AttemptEnd::Expired)
+    }
+
+    pub(super) fn rejects() -> Vec<History> {
+        let story = Story::chain().grant("a");
+        let holder = story.holder("a");
+        let unknown = Observation::Granted { holder: Holder { nonce: 0, ..holder } };
+        vec![
+            granted(|row| row.lease = None).ends("active without a lease"),
+            granted(|row| row.state = State::Ready).ends("lease without being active"),
+            granted(|row| row.epoch -= 1).ends("grant keeps the epoch"),
+            granted(|row| row.attempt -= 1).ends("grant keeps the attempt"),
+            completed(|commit| after(&mut commit.executions[0]).epoch -= 1)
+                .ends("end keeps the epoch"),
+            completed(|commit| commit.attempts.clear()).ends("end without a row"),
+            recorded(|attempt| attempt.epoch -= 1).ends("another epoch accepted"),
+            recorded(|attempt| attempt.nonce ^= 1).ends("another nonce accepted"),
+            recorded(|attempt| attempt.key.attempt += 1).ends("another attempt accepted"),
+            recorded(|attempt| attempt.key.incarnation += 1).ends("another incarnation accepted"),
+            expired()
+                .record("a", AttemptEnd::Completed)
+                .ends("accepted although the reaper has requeued"),
+            Story::chain().grant("a").end("a", AttemptEnd::Expired).ends("reaped too early"),
+            expired().tamper(|commit| commit.clock = None).ends("reaped without a clock"),
+            Story::chain()
+                .grant("a")
+                .wait(LEASE / 2)
+                .renew("a")
+                .wait(LEASE / 2)
+                .end("a", AttemptEnd::Expired)
+                .ends("reaped by the expiry before its renewal"),
+            story
+                .alter("a", |row| {
+                    row.lease.as_mut().unwrap().expires_at = Timestamp(0);
+                })
+                .ends("renewal moves back"),
+            Story::chain()
+                .grant("a")
+                .renew("a")
+                .tamper(|commit| after(&mut commit.executions[0]).charged -= 1)
+                .ends("renewal changes something else"),
+            Story::chain()
+                .grant("a")
+                .alter("a", |row| {
+                    row.lease.as_mut().unwrap().nonce ^= 1;
+                    row.attempt += 1;
+                    row.epoch += 1;
+                })
+                .ends("granted over a live lease"),
+            Story::chain().grant("a").told(unknown).ends("grant that never was"),
+        ]
+    }
+}

@@ -1,0 +1,206 @@
+//! I9: every stored row is legal and reachable from the one before.
+
+use sluicegate::policy::{Decision, JoinPolicy};
+use sluicegate::state::{Cause, Outcome, State};
+use sluicegate::storage::{Attempt, AttemptEnd, Execution, Group, Reported};
+
+use super::{Context, Invariant, Verdict};
+
+pub(super) const INVARIANT: Invariant = Invariant {
+    id: "I9",
+    title: "the stored state is legal and reachable from the previous one",
+    commit: Some(check),
+    observe: None,
+    quiescent: None,
+    #[cfg(test)]
+    rejects: tests::rejects,
+};
+
+fn check(context: &Context<'_>) -> Verdict {
+    for row in context.born() {
+        if !is_newborn(row) || !knows_its_edges(context, row) {
+            return Err(format!("an execution was not born like this: {row:?}"));
+        }
+    }
+    for (before, after) in context.moved() {
+        if !reachable(before, after) || !ends_consistently(context, before, after) {
+            return Err(format!("an execution can not come from {before:?} to {after:?}"));
+        }
+    }
+    for change in &context.commit.groups {
+        let Some(after) = change.after else { continue };
+        if !is_group(&after) || change.before.is_some_and(|before| !keeps_policy(&before, &after)) {
+            return Err(format!("a group is not legal: {:?}, {after:?}", change.before));
+        }
+    }
+    for attempt in &context.commit.attempts {
+        let row = context.mirror.execution(attempt.key.execution);
+        if !row.is_some_and(|row| leads_to(attempt, row.state)) {
+            return Err(format!("an attempt did not lead where it says: {attempt:?}, {row:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn is_newborn(row: &Execution) -> bool {
+    let state = if row.has_in { State::Blocked } else { State::Ready };
+    let counts = [row.incarnation, row.attempt, row.charged, row.give_backs];
+    let unused = row.lease.is_none() && row.cause.is_none() && row.finished_at.is_none();
+    row.state == state
+        && counts == [0; 4]
+        && unused
+        && !row.propagated
+        && row.retry.max_attempts >= 1
+}
+
+fn knows_its_edges(context: &Context<'_>, row: &Execution) -> bool {
+    row.has_in == context.mirror.group(row.id).is_some()
+        && row.has_in != context.mirror.edges_into(row.id).is_empty()
+        && row.has_out == context.mirror.edges_from(row.id).next().is_some()
+}
+
+fn reachable(before: &Execution, after: &Execution) -> bool {
+    let fixed = (before.flow, before.incarnation, before.deadline, before.retry)
+        == (after.flow, after.incarnation, after.deadline, after.retry);
+    fixed && (before.state == after.state || follows(before.state, after.state))
+}
+
+/// The transitions of the specification, written anew.
+fn follows(from: State, to: State) -> bool {
+    use Outcome::{Cancelled, Expired, Skipped};
+    use State::{Active, Blocked, Ready, Suspended, Terminal};
+    match from {
+        Blocked => matches!(to, Ready | Terminal(Skipped | Cancelled | Expired)),
+        Ready => matches!(to, Active | Terminal(Cancelled | Expired)),
+        Active => matches!(to, Ready | Suspended | Terminal(_)),
+        Suspended => matches!(to, Ready | Terminal(Cancelled | Expired)),
+        Terminal(_) => false,
+    }
+}
+
+/// Cause and end stand exactly in a terminal row, and the cause is one of that outcome.
+fn ends_consistently(context: &Context<'_>, before: &Execution, after: &Execution) -> bool {
+    let (Some(outcome), Some(cause)) = (after.state.outcome(), after.cause) else {
+        let open = after.cause.is_none() && after.finished_at.is_none() && !after.propagated;
+        return !after.state.is_terminal() && open;
+    };
+    let explained = match outcome {
+        Outcome::Succeeded => cause == Cause::Handler,
+        Outcome::Failed => matches!(cause, Cause::Handler | Cause::AttemptsExhausted),
+        Outcome::Cancelled => matches!(cause, Cause::Operator | Cause::Flow | Cause::Sibling),
+        Outcome::Expired => matches!(cause, Cause::AttemptsExhausted | Cause::Deadline),
+        Outcome::Skipped => matches!(cause, Cause::Handler | Cause::Unsatisfiable),
+    };
+    let passed = after.deadline.is_some_and(|at| at <= context.commit.clock_highest);
+    let due = cause != Cause::Deadline || before.state.is_terminal() || passed;
+    explained && due && after.finished_at.is_some()
+}
+
+fn is_group(group: &Group) -> bool {
+    let reachable = match group.policy {
+        JoinPolicy::AllOf | JoinPolicy::AnyOf { .. } => group.edges >= 1,
+        JoinPolicy::Quorum { k, .. } => k >= 1 && k <= group.edges,
+    };
+    let resolved = group.satisfied.checked_add(group.unsatisfied);
+    reachable && resolved.is_some_and(|resolved| resolved <= group.edges)
+}
+
+/// A policy may be exchanged until an edge of its group is resolved.
+fn keeps_policy(before: &Group, after: &Group) -> bool {
+    let untouched =
+        before.decision == Decision::Undecided && before.satisfied == 0 && before.unsatisfied == 0;
+    before.flow == after.flow && (before.policy == after.policy || untouched)
+}
+
+/// Whether an attempt that ended so may leave its execution in that state, and says that it did.
+/// A row that is active again was claimed anew in the same transaction.
+fn leads_to(attempt: &Attempt, state: State) -> bool {
+    use Outcome::{Cancelled, Expired, Failed, Skipped, Succeeded};
+    use State::{Active, Ready, Terminal};
+    let possible = match attempt.end {
+        AttemptEnd::Completed => matches!(state, Terminal(Succeeded | Skipped)),
+        AttemptEnd::FailedFatal => state == Terminal(Failed),
+        AttemptEnd::FailedRetryable | AttemptEnd::Released => {
+            matches!(state, Ready | Active | Terminal(Failed | Cancelled))
+        }
+        AttemptEnd::Expired => matches!(state, Ready | Active | Terminal(Expired | Cancelled)),
+        AttemptEnd::Revoked => state == Terminal(Cancelled),
+    };
+    let said = match attempt.reported {
+        Reported::Finished(outcome) => state == Terminal(outcome),
+        Reported::Requeued { delay_us } => matches!(state, Ready | Active) && delay_us >= 0,
+    };
+    possible && said
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate::policy::{JoinPolicy, OnSatisfied};
+    use sluicegate::state::{Cause, Outcome, State};
+    use sluicegate::storage::{AttemptEnd, Execution, Group, Reported};
+    use sluicegate::time::Timestamp;
+
+    use crate::invariants::testing::{History, Story, after};
+
+    fn submitted(tamper: impl Fn(&mut Execution)) -> Story {
+        Story::chain().tamper(|commit| tamper(after(&mut commit.executions[0])))
+    }
+
+    fn grouped(tamper: impl Fn(&mut Group)) -> Story {
+        Story::chain().tamper(|commit| tamper(after(&mut commit.groups[0])))
+    }
+
+    fn ended(tamper: impl Fn(&mut Execution)) -> Story {
+        let story = Story::chain().grant("a").complete("a", Outcome::Succeeded);
+        story.tamper(|commit| tamper(after(&mut commit.executions[0])))
+    }
+
+    pub(super) fn rejects() -> Vec<History> {
+        let quorum = |k| JoinPolicy::Quorum { k, on_satisfied: OnSatisfied::LetRun };
+        let mut histories = vec![
+            submitted(|row| row.state = State::Active).ends("born active"),
+            submitted(|row| row.charged = 1).ends("born charged"),
+            submitted(|row| row.retry.max_attempts = 0).ends("no attempts at all"),
+            submitted(|row| row.has_out = !row.has_out).ends("wrong about its edges"),
+            grouped(|group| group.edges = 0).ends("group without edges"),
+            ended(|row| row.finished_at = None).ends("terminal without an end"),
+            ended(|row| row.cause = None).ends("terminal without a cause"),
+            ended(|row| row.cause = Some(Cause::Sibling)).ends("cause of another outcome"),
+            ended(|row| row.retry.max_attempts = 9).ends("another retry policy"),
+            ended(|row| row.state = State::Terminal(Outcome::Failed)).ends("not as reported"),
+            Story::chain()
+                .grant("a")
+                .end("a", AttemptEnd::Released)
+                .tamper(|commit| {
+                    commit.attempts[0].reported = Reported::Finished(Outcome::Failed);
+                })
+                .ends("finished by its word only"),
+            Story::chain()
+                .alter("a", |row| row.cause = Some(Cause::Handler))
+                .ends("cause before its end"),
+            Story::chain()
+                .alter("a", |row| row.state = State::Suspended)
+                .ends("suspended without having run"),
+            Story::chain()
+                .alter("a", |row| {
+                    row.state = State::Terminal(Outcome::Expired);
+                    row.cause = Some(Cause::Deadline);
+                    row.finished_at = Some(Timestamp(1));
+                })
+                .ends("expired without a deadline"),
+            Story::chain()
+                .grant("a")
+                .complete("a", Outcome::Succeeded)
+                .hop(&["a"])
+                .alter_group("b", |group| {
+                    group.policy = JoinPolicy::AnyOf { on_satisfied: OnSatisfied::LetRun };
+                })
+                .ends("policy exchanged too late"),
+        ];
+        for k in [0, 2, 1 << 31, u32::MAX] {
+            let story = grouped(move |group| group.policy = quorum(k));
+            histories.push(story.ends("quorum out of range"));
+        }
+        histories
+    }
+}

@@ -1,0 +1,139 @@
+//! I16: a call whose reply was lost, repeated, has one effect and one reply.
+
+use std::sync::Arc;
+
+use sluicegate::identity::{FlowKey, RequestId};
+use sluicegate::storage::{AttemptEnd, Reported, SubmissionKey};
+
+use super::{Context, Hearing, Invariant, Verdict};
+use crate::history::{Holder, Observation};
+
+pub(super) const INVARIANT: Invariant = Invariant {
+    id: "I16",
+    title: "a repeated call gives the same final state and the same reply as once",
+    commit: Some(check),
+    observe: Some(check_reply),
+    quiescent: None,
+    #[cfg(test)]
+    rejects: tests::rejects,
+};
+
+/// The mirror keeps the first submission of a key.
+fn check(context: &Context<'_>) -> Verdict {
+    for submission in &context.commit.submissions {
+        let first = context.mirror.submission(&submission.key);
+        if first != Some(submission) {
+            return Err(format!("one key stands for two flows: {first:?}, {submission:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn check_reply(hearing: &Hearing<'_>) -> Verdict {
+    match hearing.observation {
+        Observation::Submitted { key, flow, created, request } => {
+            check_submitted(hearing, key.as_ref(), *flow, *created, *request)
+        }
+        Observation::Reported { holder, end, reported } => {
+            check_reported(hearing, holder, *end, *reported)
+        }
+        Observation::LeaseLost { holder, end: Some(end) } => check_lost(hearing, holder, *end),
+        Observation::LeaseLost { end: None, .. } | Observation::Granted { .. } => Ok(()),
+    }
+}
+
+fn check_submitted(
+    hearing: &Hearing<'_>,
+    key: Option<&Arc<str>>,
+    flow: FlowKey,
+    created: bool,
+    request: RequestId,
+) -> Verdict {
+    let Some(row) = hearing.mirror.flow(flow) else {
+        return Err(format!("a submit was told of flow {flow:?}, which does not exist"));
+    };
+    if created != (row.request == request) {
+        return Err(format!("request {request} was told created = {created}, but wrote {row:?}"));
+    }
+    if created && hearing.told.created(request) {
+        return Err(format!("request {request} was told twice that it created its flow"));
+    }
+    let Some(key) = key else { return Ok(()) };
+    let key = SubmissionKey { namespace: row.namespace.clone(), key: key.clone() };
+    let submission = hearing.mirror.submission(&key);
+    if submission.is_some_and(|submission| submission.flow == flow) {
+        return Ok(());
+    }
+    Err(format!("a submit was told of flow {flow:?}, but its key stands for {submission:?}"))
+}
+
+fn check_reported(
+    hearing: &Hearing<'_>,
+    holder: &Holder,
+    end: AttemptEnd,
+    reported: Reported,
+) -> Verdict {
+    let attempt = hearing.mirror.attempt_of(holder);
+    if !attempt.is_some_and(|attempt| attempt.end == end && attempt.reported == reported) {
+        return Err(format!(
+            "{end:?} was acknowledged as {reported:?} under {holder:?}, but recorded as {attempt:?}"
+        ));
+    }
+    match hearing.told.report(holder) {
+        Some(first) if (first.end, first.reported) != (end, reported) => {
+            Err(format!("two reports under one lease: {first:?}, then {end:?} as {reported:?}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_lost(hearing: &Hearing<'_>, holder: &Holder, end: AttemptEnd) -> Verdict {
+    match hearing.mirror.attempt_of(holder) {
+        Some(attempt) if attempt.end == end => {
+            Err(format!("{end:?} was refused as a lost lease, but it is recorded: {attempt:?}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate::state::Outcome;
+    use sluicegate::storage::{AttemptEnd, Reported};
+
+    use crate::history::Observation;
+    use crate::invariants::testing::{History, Story};
+
+    pub(super) fn rejects() -> Vec<History> {
+        let story = || Story::chain().grant("a");
+        let holder = story().holder("a");
+        let succeeded = Reported::Finished(Outcome::Succeeded);
+        let told = |end, reported| Observation::Reported { holder, end, reported };
+        let completed = || story().complete("a", Outcome::Succeeded);
+        let refused = Observation::LeaseLost { holder, end: Some(AttemptEnd::Completed) };
+        let acknowledged = || completed().told(told(AttemptEnd::Completed, succeeded));
+        let failed = Reported::Finished(Outcome::Failed);
+        vec![
+            story().told(told(AttemptEnd::Completed, succeeded)).ends("nothing recorded"),
+            completed().told(told(AttemptEnd::FailedFatal, failed)).ends("another end recorded"),
+            completed().told(told(AttemptEnd::Completed, failed)).ends("another reply recorded"),
+            completed().told(refused).ends("stored reply not found"),
+            acknowledged()
+                .rewrite_attempt("a", |attempt| attempt.end = AttemptEnd::FailedFatal)
+                .told(told(AttemptEnd::FailedFatal, succeeded))
+                .ends("two replies under one lease"),
+            Story::chain().told(Story::submitted(7, true)).ends("created by another request"),
+            Story::chain().told(Story::submitted(1, false)).ends("duplicate of itself"),
+            Story::chain()
+                .told(Story::submitted(1, true))
+                .told(Story::submitted(1, true))
+                .ends("created twice"),
+            Story::empty().told(Story::submitted(1, true)).ends("flow that never was"),
+            Story::chain()
+                .tamper(|commit| commit.submissions.clear())
+                .told(Story::submitted(1, true))
+                .ends("key that was never stored"),
+            Story::chain().submit_again().ends("one key, two flows"),
+        ]
+    }
+}

@@ -1,0 +1,499 @@
+//! A builder of hand-made histories: lawful steps by name, and ways to tamper with the last one.
+//! Never runs an engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate::identity::{ExecutionId, FlowId, FlowKey, PartitionCount, RequestId};
+use sluicegate::policy::{AcceptSet, Decision, JoinPolicy};
+use sluicegate::retry::{Backoff, RetryPolicy};
+use sluicegate::state::{Cause, Outcome, State};
+use sluicegate::storage::{
+    Attempt, AttemptEnd, Edge, EdgeKey, EventId, Execution, Flow, Group, Lease, NewEvent, Reported,
+    Resolution, Submission, SubmissionKey,
+};
+use sluicegate::time::{Timestamp, micros};
+use uuid::Uuid;
+
+use super::{Judge, Violation, attempt_key};
+use crate::history::{Change, Commit, Holder, Observation};
+use crate::mirror::Mirror;
+use crate::oracle;
+
+/// How long each lease of a story lasts.
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+
+/// The delay before each retry of a story.
+pub(crate) const RETRY_DELAY: Duration = Duration::from_secs(2);
+
+const START: Timestamp = Timestamp(1_700_000_000_000_000);
+const ATTEMPTS_MAX: u32 = 4;
+
+/// One step of a history.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// A transaction committed; the lock-order graph may object.
+    Commit(Box<Commit>, Option<&'static str>),
+    /// An actor was told something.
+    Told(Observation),
+    /// Nothing moves any more.
+    Quiescent,
+}
+
+/// A named, finished history.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    /// What is special about it.
+    pub(crate) name: &'static str,
+    /// Its steps, in order.
+    pub(crate) steps: Vec<Step>,
+}
+
+impl History {
+    /// Judges every step; the position and the violation of the first one that is rejected.
+    pub(crate) fn judge(&self, mut judge: Judge) -> Result<(), (usize, Violation)> {
+        for (at, step) in self.steps.iter().enumerate() {
+            let verdict = match step {
+                Step::Commit(commit, order) => judge.commit(commit, *order),
+                Step::Told(observation) => judge.observe(observation),
+                Step::Quiescent => judge.quiescent(),
+            };
+            verdict.map_err(|violation| (at, violation))?;
+        }
+        Ok(())
+    }
+}
+
+/// A history in the making.
+pub(crate) struct Story {
+    mirror: Mirror,
+    steps: Vec<Step>,
+    now: Timestamp,
+}
+
+/// The new version of a change.
+pub(crate) fn after<T>(change: &mut Change<T>) -> &mut T {
+    change.after.as_mut().expect("the row was not deleted")
+}
+
+fn flow_key() -> FlowKey {
+    PartitionCount::default().key(FlowId::from_parts(1, [3; 10]))
+}
+
+fn id(name: &str) -> ExecutionId {
+    flow_key().execution(name)
+}
+
+fn request(number: u128) -> RequestId {
+    RequestId(Uuid::from_u128(number))
+}
+
+fn new<T>(row: T) -> Change<T> {
+    Change { before: None, after: Some(row) }
+}
+
+impl Story {
+    /// Nothing has happened.
+    pub(crate) fn empty() -> Story {
+        Story { mirror: Mirror::default(), steps: Vec::new(), now: START }
+    }
+
+    /// a -> b was submitted.
+    pub(crate) fn chain() -> Story {
+        Story::flow(&[("a", "b", AcceptSet::ON_SUCCESS)], JoinPolicy::AllOf)
+    }
+
+    /// a -> c and b -> c were submitted.
+    pub(crate) fn join(policy: JoinPolicy) -> Story {
+        let accepts = AcceptSet::ON_SUCCESS;
+        Story::flow(&[("a", "c", accepts), ("b", "c", accepts)], policy)
+    }
+
+    /// These edges were submitted, with one policy for every group.
+    pub(crate) fn flow(edges: &[(&str, &str, AcceptSet)], policy: JoinPolicy) -> Story {
+        let mut names: Vec<&str> = edges.iter().flat_map(|edge| [edge.0, edge.1]).collect();
+        names.sort_unstable();
+        names.dedup();
+        let inbound = |name| edges.iter().filter(|edge| edge.1 == name).count();
+        let mut commit = Commit::default();
+        for name in names {
+            let has_out = edges.iter().any(|edge| edge.0 == name);
+            commit.executions.push(new(newborn(name, inbound(name) > 0, has_out)));
+            if inbound(name) > 0 {
+                let edges = u32::try_from(inbound(name)).unwrap();
+                commit.groups.push(new(undecided(name, policy, edges)));
+            }
+        }
+        commit.edges = edges.iter().map(|edge| new(pending(edge.0, edge.1, edge.2))).collect();
+        commit.flows.push(new(flow_row()));
+        commit.submissions.push(submission(flow_key()));
+        Story::empty().commit(commit)
+    }
+
+    fn commit(mut self, mut commit: Commit) -> Story {
+        commit.clock = Some(self.now);
+        commit.clock_highest = self.now;
+        self.mirror.apply(&commit);
+        self.steps.push(Step::Commit(Box::new(commit), None));
+        self
+    }
+
+    /// Time passes.
+    pub(crate) fn wait(mut self, duration: Duration) -> Story {
+        self.now = self.now + duration;
+        self
+    }
+
+    fn row(&self, name: &str) -> Execution {
+        *self.mirror.execution(id(name)).expect("the story knows that execution")
+    }
+
+    fn change(&self, name: &str, change: impl FnOnce(&mut Execution)) -> Change<Execution> {
+        let before = self.row(name);
+        let mut row = before;
+        change(&mut row);
+        Change { before: Some(before), after: Some(row) }
+    }
+
+    /// A worker is granted the execution.
+    pub(crate) fn grant(self, name: &str) -> Story {
+        let (granted_at, expires_at) = (self.now, self.now + LEASE);
+        self.alter(name, |row| {
+            row.state = State::Active;
+            row.attempt += 1;
+            row.charged += 1;
+            row.epoch += 1;
+            let nonce = 0xA5A5_0000 + row.epoch;
+            row.lease = Some(Lease { nonce, request: request(9), granted_at, expires_at });
+        })
+    }
+
+    /// Its worker renews the lease.
+    pub(crate) fn renew(self, name: &str) -> Story {
+        let expires_at = self.now + LEASE;
+        self.alter(name, |row| row.lease.as_mut().unwrap().expires_at = expires_at)
+    }
+
+    /// The live lease of an execution.
+    pub(crate) fn holder(&self, name: &str) -> Holder {
+        let row = self.row(name);
+        let Execution { id: execution, incarnation, attempt, epoch, .. } = row;
+        let nonce = row.lease.expect("the story granted it").nonce;
+        Holder { execution, incarnation, attempt, epoch, nonce }
+    }
+
+    /// The attempt row that ends the live lease of an execution.
+    fn attempt(&self, name: &str, end: AttemptEnd, reported: Reported) -> Attempt {
+        let row = self.row(name);
+        let Holder { epoch, nonce, .. } = self.holder(name);
+        let granted_at = row.lease.unwrap().granted_at;
+        let (key, ended_at) = (attempt_key(&row), self.now);
+        Attempt { key, epoch, nonce, end, reported, payload_hash: 0, granted_at, ended_at }
+    }
+
+    /// The active execution ends, by its worker, the reaper or an operator, as the outcome has it.
+    pub(crate) fn complete(self, name: &str, outcome: Outcome) -> Story {
+        let (end, cause) = match outcome {
+            Outcome::Succeeded | Outcome::Skipped => (AttemptEnd::Completed, Cause::Handler),
+            Outcome::Failed => (AttemptEnd::FailedFatal, Cause::Handler),
+            Outcome::Expired => (AttemptEnd::Expired, Cause::AttemptsExhausted),
+            Outcome::Cancelled => (AttemptEnd::Revoked, Cause::Operator),
+        };
+        let mut commit = Commit::default();
+        commit.attempts.push(self.attempt(name, end, Reported::Finished(outcome)));
+        commit.events.push(self.completion(name, outcome));
+        commit.executions.push(self.change(name, |row| finish(row, outcome, cause, self.now)));
+        self.commit(commit)
+    }
+
+    /// The attempt ends, and the execution is ready again.
+    pub(crate) fn end(self, name: &str, end: AttemptEnd) -> Story {
+        let row = self.row(name);
+        let delay = match end {
+            AttemptEnd::Released => Duration::ZERO,
+            _ => row.retry.backoff.delay(row.id, row.attempt),
+        };
+        let reported = Reported::Requeued { delay_us: micros(delay) };
+        let mut commit = Commit::default();
+        commit.attempts.push(self.attempt(name, end, reported));
+        commit.executions.push(self.change(name, |row| {
+            row.state = State::Ready;
+            row.lease = None;
+            row.epoch += 1;
+            row.not_before = self.now + delay;
+            if end == AttemptEnd::Released {
+                row.charged -= 1;
+                row.give_backs += 1;
+            }
+        }));
+        self.commit(commit)
+    }
+
+    /// A hop flips every pending out-edge of these terminal executions, decides and propagates.
+    pub(crate) fn hop(self, upstreams: &[&str]) -> Story {
+        let mut commit = Commit::default();
+        for name in upstreams {
+            let upstream = self.row(name);
+            let outcome = upstream.state.outcome().expect("the story ended it");
+            for edge in self.mirror.edges_from(upstream.id) {
+                let mut flipped = edge.clone();
+                flipped.resolution = oracle::resolve(edge.accepts, outcome);
+                flipped.upstream_incarnation = Some(upstream.incarnation);
+                commit.edges.push(Change { before: Some(edge.clone()), after: Some(flipped) });
+            }
+            commit.executions.push(self.change(name, |row| row.propagated = true));
+        }
+        let mut downstreams: Vec<ExecutionId> =
+            commit.edges.iter_mut().map(|change| after(change).key.downstream).collect();
+        downstreams.sort_unstable();
+        downstreams.dedup();
+        for downstream in downstreams {
+            self.decide(downstream, &mut commit);
+        }
+        self.commit(commit)
+    }
+
+    fn decide(&self, downstream: ExecutionId, commit: &mut Commit) {
+        let before = *self.mirror.group(downstream).expect("edges have a group");
+        let mut group = before;
+        for edge in commit.edges.iter_mut().map(after) {
+            if edge.key.downstream == downstream {
+                group.satisfied += u32::from(edge.resolution == Resolution::Satisfied);
+                group.unsatisfied += u32::from(edge.resolution == Resolution::Unsatisfied);
+            }
+        }
+        group.decision =
+            oracle::decide(group.policy, group.edges, group.satisfied, group.unsatisfied);
+        commit.groups.push(Change { before: Some(before), after: Some(group) });
+        let row = *self.mirror.execution(downstream).expect("a group has a downstream");
+        if row.state != State::Blocked || group.decision == Decision::Undecided {
+            return;
+        }
+        let mut moved = row;
+        if group.decision == Decision::Satisfied {
+            (moved.state, moved.not_before) = (State::Ready, self.now);
+        } else {
+            finish(&mut moved, Outcome::Skipped, Cause::Unsatisfiable, self.now);
+            let number = EventId(self.steps.len() as u64);
+            commit.events.push((number, event(&row, Outcome::Skipped, self.now)));
+        }
+        commit.executions.push(Change { before: Some(row), after: Some(moved) });
+    }
+
+    fn completion(&self, name: &str, outcome: Outcome) -> (EventId, NewEvent) {
+        (EventId(self.steps.len() as u64), event(&self.row(name), outcome, self.now))
+    }
+
+    /// A completion event and nothing else.
+    pub(crate) fn event(self, name: &str, outcome: Outcome) -> Story {
+        let events = vec![self.completion(name, outcome)];
+        self.commit(Commit { events, ..Commit::default() })
+    }
+
+    /// The execution changes, and nothing else.
+    pub(crate) fn alter(self, name: &str, change: impl FnOnce(&mut Execution)) -> Story {
+        let executions = vec![self.change(name, change)];
+        self.commit(Commit { executions, ..Commit::default() })
+    }
+
+    /// The group changes, and nothing else.
+    pub(crate) fn alter_group(self, name: &str, change: impl FnOnce(&mut Group)) -> Story {
+        let before = *self.mirror.group(id(name)).expect("the story knows that group");
+        let mut group = before;
+        change(&mut group);
+        let groups = vec![Change { before: Some(before), after: Some(group) }];
+        self.commit(Commit { groups, ..Commit::default() })
+    }
+
+    /// The edge changes, and nothing else.
+    pub(crate) fn alter_edge(
+        self,
+        upstream: &str,
+        downstream: &str,
+        change: impl FnOnce(&mut Edge),
+    ) -> Story {
+        let key = EdgeKey { downstream: id(downstream), upstream: id(upstream) };
+        let before = self.mirror.edge(key).expect("the story knows that edge").clone();
+        let mut edge = before.clone();
+        change(&mut edge);
+        let edges = vec![Change { before: Some(before), after: Some(edge) }];
+        self.commit(Commit { edges, ..Commit::default() })
+    }
+
+    /// The edge is satisfied and counted, whatever its upstream says.
+    pub(crate) fn flip(self, upstream: &str, downstream: &str) -> Story {
+        let mut story = self.alter_edge(upstream, downstream, |edge| {
+            edge.resolution = Resolution::Satisfied;
+            edge.upstream_incarnation = Some(0);
+        });
+        let before = *story.mirror.group(id(downstream)).unwrap();
+        let group = Group { satisfied: before.satisfied + 1, ..before };
+        let change = Change { before: Some(before), after: Some(group) };
+        story.last_commit().groups.push(change);
+        story.retake()
+    }
+
+    /// A pending edge is added, and nothing else.
+    pub(crate) fn add_edge(self, upstream: &str, downstream: &str) -> Story {
+        let edges = vec![new(pending(upstream, downstream, AcceptSet::ON_SUCCESS))];
+        self.commit(Commit { edges, ..Commit::default() })
+    }
+
+    /// A report under the lease that ended last is accepted.
+    pub(crate) fn record(self, name: &str, end: AttemptEnd) -> Story {
+        let row = self.row(name);
+        let last = *self.mirror.attempt(attempt_key(&row)).expect("an attempt ended");
+        let reported = Reported::Finished(Outcome::Succeeded);
+        let mut commit = Commit::default();
+        commit.attempts.push(Attempt { end, reported, ..last });
+        commit.executions.push(self.change(name, |row| {
+            finish(row, Outcome::Succeeded, Cause::Handler, self.now);
+        }));
+        self.commit(commit)
+    }
+
+    /// The history row of the last attempt is overwritten.
+    pub(crate) fn rewrite_attempt(self, name: &str, change: impl Fn(&mut Attempt)) -> Story {
+        let row = self.row(name);
+        let mut attempt = *self.mirror.attempt(attempt_key(&row)).expect("an attempt ended");
+        change(&mut attempt);
+        self.commit(Commit { attempts: vec![attempt], ..Commit::default() })
+    }
+
+    /// The story's idempotency key is stored for another flow.
+    pub(crate) fn submit_again(self) -> Story {
+        let flow = PartitionCount::default().key(FlowId::from_parts(2, [4; 10]));
+        self.commit(Commit { submissions: vec![submission(flow)], ..Commit::default() })
+    }
+
+    /// The reply to the submit of a story's flow, which is request 1.
+    pub(crate) fn submitted(number: u128, created: bool) -> Observation {
+        let (key, flow) = (Some(Arc::from("key")), flow_key());
+        Observation::Submitted { key, flow, created, request: request(number) }
+    }
+
+    /// An actor is told this.
+    pub(crate) fn told(mut self, observation: Observation) -> Story {
+        self.steps.push(Step::Told(observation));
+        self
+    }
+
+    /// Nothing moves any more.
+    pub(crate) fn quiescent(mut self) -> Story {
+        self.steps.push(Step::Quiescent);
+        self
+    }
+
+    fn last_commit(&mut self) -> &mut Commit {
+        let last = self.steps.last_mut();
+        let Some(Step::Commit(commit, _)) = last else { panic!("the last step is a commit") };
+        commit
+    }
+
+    /// Changes the last commit after the fact.
+    pub(crate) fn tamper(mut self, tamper: impl FnOnce(&mut Commit)) -> Story {
+        tamper(self.last_commit());
+        self.retake()
+    }
+
+    /// Makes the changed last commit what later steps build on.
+    fn retake(mut self) -> Story {
+        let commit = self.last_commit().clone();
+        self.mirror.apply(&commit);
+        self
+    }
+
+    /// The lock-order graph objects to the last commit.
+    pub(crate) fn out_of_order(mut self, words: &'static str) -> Story {
+        let last = self.steps.last_mut();
+        let Some(Step::Commit(_, order)) = last else { panic!("the last step is a commit") };
+        *order = Some(words);
+        self
+    }
+
+    /// The finished history.
+    pub(crate) fn ends(self, name: &'static str) -> History {
+        History { name, steps: self.steps }
+    }
+}
+
+fn newborn(name: &str, has_in: bool, has_out: bool) -> Execution {
+    let delay_ms = u32::try_from(RETRY_DELAY.as_millis()).unwrap();
+    Execution {
+        id: id(name),
+        flow: flow_key().id,
+        state: if has_in { State::Blocked } else { State::Ready },
+        cause: None,
+        incarnation: 0,
+        propagated: false,
+        has_in,
+        has_out,
+        not_before: START,
+        deadline: None,
+        attempt: 0,
+        charged: 0,
+        give_backs: 0,
+        epoch: 0,
+        lease: None,
+        finished_at: None,
+        retry: RetryPolicy {
+            max_attempts: ATTEMPTS_MAX,
+            backoff: Backoff::Fixed { delay_ms },
+            attempt_timeout_ms: None,
+        },
+    }
+}
+
+fn undecided(downstream: &str, policy: JoinPolicy, edges: u32) -> Group {
+    Group {
+        downstream: id(downstream),
+        flow: flow_key().id,
+        policy,
+        edges,
+        satisfied: 0,
+        unsatisfied: 0,
+        decision: Decision::Undecided,
+    }
+}
+
+fn pending(upstream: &str, downstream: &str, accepts: AcceptSet) -> Edge {
+    Edge {
+        key: EdgeKey { downstream: id(downstream), upstream: id(upstream) },
+        accepts,
+        resolution: Resolution::Pending,
+        upstream_incarnation: None,
+        passes_as: None,
+    }
+}
+
+fn flow_row() -> Flow {
+    Flow {
+        key: flow_key(),
+        namespace: Arc::from("tenant"),
+        instance_tag: None,
+        closing: None,
+        revision: 0,
+        content_hash: [0; 32],
+        request: request(1),
+        created_at: START,
+    }
+}
+
+fn submission(flow: FlowKey) -> Submission {
+    let key = SubmissionKey { namespace: Arc::from("tenant"), key: Arc::from("key") };
+    Submission { key, flow, content_hash: [0; 32], request: request(1) }
+}
+
+fn event(row: &Execution, outcome: Outcome, occurred_at: Timestamp) -> NewEvent {
+    let Execution { id: execution, flow, incarnation, .. } = *row;
+    NewEvent { execution, flow, incarnation, outcome, occurred_at }
+}
+
+fn finish(row: &mut Execution, outcome: Outcome, cause: Cause, now: Timestamp) {
+    row.state = State::Terminal(outcome);
+    row.cause = Some(cause);
+    row.finished_at = Some(now);
+    row.epoch += 1;
+    row.lease = None;
+    row.propagated = !row.has_out;
+}

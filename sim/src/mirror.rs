@@ -1,0 +1,389 @@
+//! The committed state as the checkers know it, built from commits alone. Never judges and never
+//! reads a database.
+
+use std::fmt::{Debug, Write};
+
+use sluicegate::identity::{ExecutionId, FlowKey};
+use sluicegate::state::Outcome;
+use sluicegate::storage::{
+    Attempt, AttemptKey, Edge, EdgeKey, Execution, Flow, Group, Submission, SubmissionKey,
+};
+use sluicegate::time::Timestamp;
+
+use crate::history::{Change, Commit, Holder};
+
+/// A row that knows its key.
+pub trait Row: Clone {
+    /// What the row is found by.
+    type Key: Ord;
+
+    /// Its key.
+    fn key(&self) -> &Self::Key;
+}
+
+/// Rows in the order of their keys, without duplicates.
+#[derive(Clone, Debug)]
+pub struct Table<R> {
+    rows: Vec<R>,
+}
+
+/// The completion events of one incarnation of an execution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Events {
+    /// Whose they are.
+    pub key: EventKey,
+    /// How many were ever written.
+    pub count: u32,
+    /// What the last one said.
+    pub outcome: Outcome,
+    /// Number of the commit that wrote the last one, as [`Mirror::commits`] counts.
+    pub commit: u64,
+}
+
+/// An incarnation of an execution.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct EventKey {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// Its incarnation.
+    pub incarnation: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct OutEdge {
+    upstream: ExecutionId,
+    downstream: ExecutionId,
+}
+
+/// What has committed.
+#[derive(Clone, Debug, Default)]
+pub struct Mirror {
+    flows: Table<Flow>,
+    executions: Table<Execution>,
+    groups: Table<Group>,
+    edges: Table<Edge>,
+    out_edges: Table<OutEdge>,
+    submissions: Table<Submission>,
+    attempts: Table<Attempt>,
+    events: Table<Events>,
+    commits: u64,
+    clock_highest: Timestamp,
+}
+
+impl Mirror {
+    /// A mirror of rows read from a database: each of them as new in one commit.
+    pub fn of(rows: &Commit) -> Mirror {
+        let mut mirror = Mirror::default();
+        mirror.apply(rows);
+        mirror
+    }
+
+    /// Forgets everything and keeps the allocations.
+    pub fn reset(&mut self) {
+        self.flows.rows.clear();
+        self.executions.rows.clear();
+        self.groups.rows.clear();
+        self.edges.rows.clear();
+        self.out_edges.rows.clear();
+        self.submissions.rows.clear();
+        self.attempts.rows.clear();
+        self.events.rows.clear();
+        self.commits = 0;
+        self.clock_highest = Timestamp::default();
+    }
+
+    /// Takes one commit in. Of two submissions with one key the first stays.
+    pub fn apply(&mut self, commit: &Commit) {
+        self.commits += 1;
+        self.clock_highest = self.clock_highest.max(commit.clock_highest);
+        self.flows.change(&commit.flows);
+        self.executions.change(&commit.executions);
+        self.groups.change(&commit.groups);
+        self.edges.change(&commit.edges);
+        self.index_edges(&commit.edges);
+        for submission in &commit.submissions {
+            self.submissions.insert_if_absent(submission);
+        }
+        self.attempts.merge(commit.attempts.iter());
+        for (_, event) in &commit.events {
+            let key = EventKey { execution: event.execution, incarnation: event.incarnation };
+            let before = self.events.get(&key).map_or(0, |events| events.count);
+            let (count, outcome) = (before + 1, event.outcome);
+            self.events.put(Events { key, count, outcome, commit: self.commits });
+        }
+    }
+
+    fn index_edges(&mut self, changes: &[Change<Edge>]) {
+        let of =
+            |edge: &Edge| OutEdge { upstream: edge.key.upstream, downstream: edge.key.downstream };
+        for change in changes.iter().filter(|change| change.after.is_none()) {
+            if let Some(before) = &change.before {
+                self.out_edges.remove(&of(before));
+            }
+        }
+        let new = changes.iter().filter(|change| change.before.is_none());
+        self.out_edges.merge(new.filter_map(|change| change.after.as_ref().map(of)));
+    }
+
+    /// How many commits it has taken in.
+    pub fn commits(&self) -> u64 {
+        self.commits
+    }
+
+    /// The highest that the storage's clock had shown at the last commit.
+    pub fn clock_highest(&self) -> Timestamp {
+        self.clock_highest
+    }
+
+    /// Every execution, in id order.
+    pub fn executions(&self) -> &[Execution] {
+        &self.executions.rows
+    }
+
+    /// Every group, in id order.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups.rows
+    }
+
+    /// Every edge, in key order.
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges.rows
+    }
+
+    /// Every ended attempt, in key order.
+    pub fn attempts(&self) -> &[Attempt] {
+        &self.attempts.rows
+    }
+
+    /// Every flow, in key order.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows.rows
+    }
+
+    /// An execution.
+    pub fn execution(&self, id: ExecutionId) -> Option<&Execution> {
+        self.executions.get(&id)
+    }
+
+    /// The position of an execution in [`Mirror::executions`].
+    pub fn execution_index(&self, id: ExecutionId) -> Option<usize> {
+        self.executions.position(&id).ok()
+    }
+
+    /// The group of a downstream.
+    pub fn group(&self, downstream: ExecutionId) -> Option<&Group> {
+        self.groups.get(&downstream)
+    }
+
+    /// An edge.
+    pub fn edge(&self, key: EdgeKey) -> Option<&Edge> {
+        self.edges.get(&key)
+    }
+
+    /// The inbound edges of an execution, in key order.
+    pub fn edges_into(&self, downstream: ExecutionId) -> &[Edge] {
+        let rows = &self.edges.rows;
+        let start = rows.partition_point(|edge| edge.key.downstream < downstream);
+        let tail = &rows[start..];
+        let end = tail.partition_point(|edge| edge.key.downstream == downstream);
+        &tail[..end]
+    }
+
+    /// The outbound edges of an execution, by downstream.
+    pub fn edges_from(&self, upstream: ExecutionId) -> impl Iterator<Item = &Edge> {
+        let rows = &self.out_edges.rows;
+        let start = rows.partition_point(|edge| edge.upstream < upstream);
+        rows[start..].iter().take_while(move |edge| edge.upstream == upstream).map(|edge| {
+            let key = EdgeKey { downstream: edge.downstream, upstream: edge.upstream };
+            self.edge(key).expect("the index names edges that exist")
+        })
+    }
+
+    /// An ended attempt.
+    pub fn attempt(&self, key: AttemptKey) -> Option<&Attempt> {
+        self.attempts.get(&key)
+    }
+
+    /// The ended attempt of a lease, if that very lease has ended.
+    pub fn attempt_of(&self, holder: &Holder) -> Option<&Attempt> {
+        let Holder { execution, incarnation, attempt, epoch, nonce } = *holder;
+        let row = self.attempt(AttemptKey { execution, incarnation, attempt })?;
+        (row.epoch == epoch && row.nonce == nonce).then_some(row)
+    }
+
+    /// True if the committed row holds exactly that lease.
+    pub fn holds(&self, holder: &Holder) -> bool {
+        self.execution(holder.execution).is_some_and(|row| {
+            let lease = row.lease.is_some_and(|lease| lease.nonce == holder.nonce);
+            let place = (row.incarnation, row.attempt, row.epoch);
+            lease && place == (holder.incarnation, holder.attempt, holder.epoch)
+        })
+    }
+
+    /// The completion events of an incarnation.
+    pub fn events(&self, execution: ExecutionId, incarnation: u32) -> Option<&Events> {
+        self.events.get(&EventKey { execution, incarnation })
+    }
+
+    /// A flow.
+    pub fn flow(&self, key: FlowKey) -> Option<&Flow> {
+        self.flows.get(&key)
+    }
+
+    /// The submission that an idempotency key stands for.
+    pub fn submission(&self, key: &SubmissionKey) -> Option<&Submission> {
+        self.submissions.get(key)
+    }
+
+    /// Names the first row in which a mirror of the database differs; `None` if there is none.
+    ///
+    /// Events may be missing there, since nothing rests on them, but not be there in excess.
+    pub fn differs(&self, database: &Mirror) -> Option<String> {
+        let excess = || {
+            database.events.rows.iter().find_map(|theirs| {
+                let ours = self.events.get(&theirs.key);
+                let known = ours.is_some_and(|ours| {
+                    theirs.count <= ours.count && theirs.outcome == ours.outcome
+                });
+                (!known).then(|| format!("events: committed {ours:?}, stored {theirs:?}"))
+            })
+        };
+        difference("flow", &self.flows, &database.flows)
+            .or_else(|| difference("execution", &self.executions, &database.executions))
+            .or_else(|| difference("group", &self.groups, &database.groups))
+            .or_else(|| difference("edge", &self.edges, &database.edges))
+            .or_else(|| difference("submission", &self.submissions, &database.submissions))
+            .or_else(|| difference("attempt", &self.attempts, &database.attempts))
+            .or_else(excess)
+    }
+}
+
+/// The first row that one of the tables lacks or shows otherwise.
+fn difference<R: Row + PartialEq + Debug>(
+    name: &str,
+    ours: &Table<R>,
+    theirs: &Table<R>,
+) -> Option<String> {
+    let unlike = |(ours, theirs): &(&R, &R)| ours != theirs;
+    let at = ours.rows.iter().zip(&theirs.rows).position(|pair| unlike(&pair));
+    let at = at.unwrap_or(ours.rows.len().min(theirs.rows.len()));
+    let (ours, theirs) = (ours.rows.get(at), theirs.rows.get(at));
+    if ours.is_none() && theirs.is_none() {
+        return None;
+    }
+    let mut text = String::new();
+    write!(text, "{name}: committed {ours:?}, stored {theirs:?}").expect("a string takes it");
+    Some(text)
+}
+
+impl<R> Default for Table<R> {
+    fn default() -> Self {
+        Self { rows: Vec::new() }
+    }
+}
+
+impl<R: Row> Table<R> {
+    fn position(&self, key: &R::Key) -> Result<usize, usize> {
+        self.rows.binary_search_by(|row| row.key().cmp(key))
+    }
+
+    /// The row with that key.
+    pub fn get(&self, key: &R::Key) -> Option<&R> {
+        self.position(key).ok().map(|at| &self.rows[at])
+    }
+
+    /// Every row, in key order.
+    pub fn rows(&self) -> &[R] {
+        &self.rows
+    }
+
+    /// Forgets every row and keeps the allocation.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+    }
+
+    /// Stores a row in place of the one with its key, if there is one.
+    pub fn put(&mut self, row: R) {
+        match self.position(row.key()) {
+            Ok(at) => self.rows[at] = row,
+            Err(at) => self.rows.insert(at, row),
+        }
+    }
+
+    /// Stores a row unless there is one with its key.
+    pub fn insert_if_absent(&mut self, row: &R) {
+        if let Err(at) = self.position(row.key()) {
+            self.rows.insert(at, row.clone());
+        }
+    }
+
+    fn remove(&mut self, key: &R::Key) {
+        if let Ok(at) = self.position(key) {
+            self.rows.remove(at);
+        }
+    }
+
+    fn change(&mut self, changes: &[Change<R>]) {
+        for change in changes.iter().filter(|change| change.after.is_none()) {
+            if let Some(before) = &change.before {
+                self.remove(before.key());
+            }
+        }
+        self.merge(changes.iter().filter_map(|change| change.after.as_ref()));
+    }
+
+    /// Stores many rows with one sort; their keys differ from each other.
+    fn merge<B: std::borrow::Borrow<R>>(&mut self, rows: impl Iterator<Item = B>) {
+        let sorted = self.rows.len();
+        for row in rows {
+            let row = row.borrow();
+            let known = &self.rows[..sorted];
+            match known.binary_search_by(|known| known.key().cmp(row.key())) {
+                Ok(at) => self.rows[at].clone_from(row),
+                Err(_) => self.rows.push(row.clone()),
+            }
+        }
+        match self.rows.len() - sorted {
+            0 => {}
+            1 => {
+                let (known, new) = self.rows.split_at(sorted);
+                let at = known.partition_point(|row| row.key() < new[0].key());
+                self.rows[at..].rotate_right(1);
+            }
+            // The sort is stable and finds the known rows as one run.
+            _ => self.rows.sort_by(|left, right| left.key().cmp(right.key())),
+        }
+        debug_assert!(
+            self.rows.windows(2).all(|pair| pair[0].key() < pair[1].key()),
+            "a commit names a row once"
+        );
+    }
+}
+
+macro_rules! rows {
+    ($($row:ty, $key:ty, $field:ident;)*) => {
+        $(impl Row for $row {
+            type Key = $key;
+            fn key(&self) -> &$key {
+                &self.$field
+            }
+        })*
+    };
+}
+
+rows! {
+    Flow, FlowKey, key;
+    Execution, ExecutionId, id;
+    Group, ExecutionId, downstream;
+    Edge, EdgeKey, key;
+    Submission, SubmissionKey, key;
+    Attempt, AttemptKey, key;
+    Events, EventKey, key;
+}
+
+impl Row for OutEdge {
+    type Key = OutEdge;
+    fn key(&self) -> &OutEdge {
+        self
+    }
+}
