@@ -99,15 +99,17 @@ async fn work<S: Storage>(stage: &Stage<S>, token: LeaseToken) -> bool {
 /// What the handler reports; drawn when its work completes.
 fn outcome() -> Report {
     let bytes: Arc<[u8]> = Arc::from(*b"done");
-    let drawn = world(|world| {
+    let (drawn, healed) = world(|world| {
         let arity = if world.counting { 2 } else { 4 };
         let chance = Chance::Of(world.odds.outcome);
-        world.tape.draw(Site::Outcome, arity, chance)
+        (world.tape.draw(Site::Outcome, arity, chance), !world.faults_on)
     });
     match drawn {
         0 => Report::Complete(bytes),
         1 => Report::FailFatal(bytes),
         2 => Report::FailRetryable(bytes),
+        // A worker that gives its work back does not answer; once healed, workers answer.
+        _ if healed => Report::Complete(bytes),
         _ => Report::Release,
     }
 }

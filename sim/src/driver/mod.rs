@@ -1,8 +1,9 @@
 //! The event-skipping driver: one statement a step, every statement a scheduling and a fault point.
 //! Runs one universe from its plan and its tape, and reports what became of it.
 
+pub(crate) mod phases;
 pub(crate) mod schedule;
-pub mod sqlite_lane;
+pub(crate) mod sqlite_lane;
 pub mod statement;
 pub(crate) mod strike;
 pub mod tally;

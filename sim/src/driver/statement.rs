@@ -247,9 +247,9 @@ macro_rules! model {
 
         impl Snapshot for ModelSnapshot {
             $(async fn $sm(&mut self $(, $sa: &$sty)?) -> Result<$sr> {
-                let frozen = self.frozen.as_deref();
+                let frozen = &mut self.frozen;
                 let run = |world: &mut World, _: &mut Cursor, _: &Permit| {
-                    let database = frozen.unwrap_or(&world.database);
+                    let database = frozen.as_deref().unwrap_or(&world.database);
                     Step::Done(database.$sm($($sa)?))
                 };
                 Statement::new(self.actor, None, Verb::$sv, run).await

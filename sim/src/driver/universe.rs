@@ -3,7 +3,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use sluicegate::flow::{Limits, ValidFlow};
 use sluicegate::mutants::Mutant;
@@ -13,12 +12,12 @@ use sluicegate::{Engine, Settings};
 use crate::actors::{self, Progress, Role, Stage, Sweeps};
 use crate::driver::sqlite_lane::SqliteLane;
 use crate::driver::statement::ModelStorage;
-use crate::driver::tally::{Sometimes, Tally};
+use crate::driver::tally::Tally;
 use crate::driver::trace::Entry;
 use crate::driver::world::{SimEnvironment, World, world};
 use crate::history::ActorId;
 use crate::invariants::Violation;
-use crate::plan::{EngineKind, LaneKind, Plan};
+use crate::plan::{LaneKind, Plan};
 use crate::tape::{Cell, Tape};
 
 /// Steps after which a phase is called a livelock, for each execution of the flow, and at least.
@@ -153,10 +152,6 @@ impl Universe {
         let plan = Arc::clone(&self.plan);
         world(|world| {
             world.reset(&plan, tape);
-            match plan.engine {
-                EngineKind::Sluicegate => world.judge.enable_all(),
-                EngineKind::Published => world.judge.disable("I21"),
-            }
             world.tally.universes += 1;
         });
         if let Stores::Sqlite(lane) = &self.stores {
@@ -185,7 +180,10 @@ impl Universe {
             End::Violated(_) | End::Livelock(_) => self.explain_stuck(),
             _ => Vec::new(),
         };
-        let bounds = self.bounds().render();
+        let bounds = match &end {
+            End::Clean | End::Pruned => String::new(),
+            _ => self.bounds().to_string(),
+        };
         world(|world| {
             world.tally.virtual_us += world.now.unsigned_abs();
             Outcome {
@@ -389,27 +387,4 @@ fn activate(mutant: Option<&str>) {
 fn activate(mutant: Option<&str>) {
     let known = mutant.is_none_or(|id| Mutant::ALL.iter().all(|mutant| mutant.id() != id));
     assert!(known, "this build holds no planted bugs");
-}
-
-impl Universe {
-    /// The bounds of SPEC 10 for this flow.
-    pub(crate) fn bounds(&self) -> crate::liveness::Bounds {
-        let stepped = world(|world| (world.clock_lowest_step, world.clock_stepped_forward));
-        crate::liveness::Bounds::of(&self.flow, &crate::liveness::Pace {
-            session_limit: Duration::from_micros(
-                crate::driver::world::SESSION_LIMIT_US.unsigned_abs(),
-            ),
-            clock_back: Duration::from_micros(stepped.0.unsigned_abs()),
-            clock_stepped_forward: stepped.1,
-            ..crate::liveness::Pace::default()
-        })
-    }
-
-    pub(crate) fn note_heal(&self, midway: bool) {
-        world(|world| {
-            if midway {
-                world.tally.sometimes(Sometimes::HealedMidway);
-            }
-        });
-    }
 }

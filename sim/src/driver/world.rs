@@ -5,7 +5,7 @@
 use std::cell::{Cell, RefCell};
 
 use sluicegate::environment::{Environment, Notice};
-use sluicegate::storage::{CommitError, StorageError, Verb};
+use sluicegate::storage::{StorageError, Verb};
 use sluicegate::time::Timestamp;
 
 use crate::database::{Database, SessionId};
@@ -14,7 +14,7 @@ use crate::driver::tally::{Tally, Sometimes};
 use crate::faults::{FaultKind, Point};
 use crate::history::{ActorId, Commit, Observation};
 use crate::invariants::{Judge, Violation};
-use crate::plan::{LaneKind, Plan};
+use crate::plan::{EngineKind, LaneKind, Plan};
 use crate::tape::{Chance, Site, Tape};
 
 /// Where virtual time begins on the storage's clock: 2026-01-01, in microseconds.
@@ -128,10 +128,14 @@ pub(crate) struct World {
     pub(crate) odds: crate::plan::Odds,
     pub(crate) counting: bool,
     pub(crate) judge: Judge,
+    /// The protocol that the judge is set up for.
+    pub(crate) judged: EngineKind,
     pub(crate) commit: Commit,
     pub(crate) violation: Option<Violation>,
     /// Grows with every commit that wrote.
     pub(crate) version: u64,
+    /// Number of the last session of the SQLite lane.
+    pub(crate) sessions: SessionId,
     /// The actor whose write transaction the SQLite file holds.
     pub(crate) writer: Option<ActorId>,
     pub(crate) tally: Tally,
@@ -176,9 +180,11 @@ impl World {
             odds: crate::plan::Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
             counting: false,
             judge: Judge::new(),
+            judged: EngineKind::Sluicegate,
             commit: Commit::default(),
             violation: None,
             version: 0,
+            sessions: 0,
             writer: None,
             tally: Tally::default(),
             trace: Trace::default(),
@@ -211,9 +217,17 @@ impl World {
         self.faults_left = plan.faults_max;
         self.faults_on = true;
         self.odds = plan.odds;
+        if self.judged != plan.engine {
+            self.judged = plan.engine;
+            self.judge = match plan.engine {
+                EngineKind::Sluicegate => Judge::new(),
+                EngineKind::Published => Judge::new().without("I21"),
+            };
+        }
         self.judge.reset();
         self.violation = None;
         self.version = 0;
+        self.sessions = 0;
         self.writer = None;
         self.trace.begin();
         self.sync_clock();
@@ -274,7 +288,7 @@ impl World {
         let order = self.database.order_violation();
         self.tally.commit(&self.commit);
         self.trace.commit(self.now, &self.commit);
-        if let Err(violation) = self.judge.commit(&self.commit, order)
+        if let Err(violation) = self.judge.commit(&self.commit, order.as_deref())
             && self.violation.is_none()
         {
             self.violation = Some(violation);
@@ -365,6 +379,3 @@ impl Environment for SimEnvironment {
         });
     }
 }
-
-/// Commit errors of the two ways in which an answer is lost.
-pub(crate) const ANSWER_LOST: CommitError = CommitError::Unknown;

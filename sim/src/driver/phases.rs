@@ -1,0 +1,308 @@
+//! The phases of a universe: safety with faults, heal, and liveness in two parts, each of which must
+//! drain alone within the bounds. Never decides who goes on.
+
+use std::time::Duration;
+
+use sluicegate::policy::Decision;
+use sluicegate::state::State;
+use sluicegate::storage::Resolution;
+use sluicegate::time::micros;
+
+use crate::actors::worker::{LEASE, WORK_MAX};
+use crate::actors::{Role, Sweeps};
+use crate::database::Database;
+use crate::driver::schedule::{SIGMA_US, Settled};
+use crate::driver::tally::Sometimes;
+use crate::driver::universe::{End, Universe};
+use crate::driver::world::{SESSION_LIMIT_US, SplitMix, World, world};
+use crate::invariants::{Judge, Violation};
+use crate::liveness::{Bounds, Following, Node, Settings};
+use crate::plan::{EngineKind, LaneKind};
+use crate::tape::{Chance, Site};
+
+/// A part of the liveness phase.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    /// The dispatchers drive the cascades; of the reconcilers only the reaper runs.
+    Dispatchers,
+    /// The reconcilers drive them; the dispatchers are off and every event is deleted.
+    Reconcilers,
+}
+
+impl Part {
+    const ALL: [Part; 2] = [Part::Dispatchers, Part::Reconcilers];
+
+    fn title(self) -> &'static str {
+        match self {
+            Part::Dispatchers => "dispatchers alone, dependency reconciler off",
+            Part::Reconcilers => "reconcilers alone, dispatchers off, every event deleted",
+        }
+    }
+}
+
+/// The state at heal, when no future lives.
+struct Saved {
+    database: Database,
+    judge: Judge,
+    now: i64,
+    random: SplitMix,
+    version: u64,
+    done: Vec<bool>,
+}
+
+impl Universe {
+    /// Runs every phase to the end of the universe.
+    pub(crate) fn phases(&mut self) -> End {
+        let midway = match self.settle() {
+            Settled::Ended(end) => return end,
+            Settled::HealDue => true,
+            Settled::Quiet => false,
+        };
+        self.heal();
+        let undrained = !self.drained();
+        if midway && undrained {
+            world(|world| world.tally.sometimes(Sometimes::HealedMidway));
+        }
+        if !undrained && !midway {
+            return self.judge_rest(None);
+        }
+        // A state without futures can be run twice; a file cannot, and counting takes turns.
+        let both = world(|world| world.lane == LaneKind::Model && !world.counting);
+        if !both {
+            let drawn = world(|world| world.tape.draw(Site::Detail, 2, Chance::Even));
+            return self.part(Part::ALL[usize::from(drawn)]);
+        }
+        let saved = self.save();
+        match self.part(Part::Dispatchers) {
+            End::Clean => {}
+            end => return end,
+        }
+        self.restore(saved);
+        self.part(Part::Reconcilers)
+    }
+
+    /// Faults stop: every actor is killed, and the storage ends the sessions of dead clients.
+    fn heal(&mut self) {
+        self.drop_ops();
+        world(|world| {
+            world.faults_on = false;
+            world.late.clear();
+            let last = world.lingering.iter().map(|lingering| lingering.until).max();
+            if let Some(last) = last {
+                let us = (last - world.now).max(0);
+                world.pass(us);
+                world.end_lingering();
+            }
+        });
+    }
+
+    fn part(&mut self, part: Part) -> End {
+        world(|world| world.trace.healed(world.now, part.title()));
+        self.steps_left = self.step_limit();
+        self.heal_in = 0;
+        self.awaken();
+        self.sweeps = match part {
+            Part::Dispatchers => Sweeps::ReaperOnly,
+            Part::Reconcilers => Sweeps::All,
+        };
+        let healed_at = world(|world| world.now);
+        if part == Part::Reconcilers {
+            self.delete_events();
+            if let Some(end) = self.first_tick() {
+                return end;
+            }
+            self.awaken();
+        }
+        for actor in &mut self.actors {
+            actor.off = part == Part::Reconcilers && actor.role == Role::Dispatcher;
+        }
+        match self.settle() {
+            Settled::Ended(end) => end,
+            Settled::HealDue | Settled::Quiet => self.judge_rest(Some((healed_at, part))),
+        }
+    }
+
+    /// Every actor starts afresh, now.
+    fn awaken(&mut self) {
+        let now = world(|world| world.now);
+        for actor in &mut self.actors {
+            actor.seen = u64::MAX;
+            actor.next_at = if actor.done { i64::MAX } else { now };
+            actor.asleep_until = 0;
+            actor.off = false;
+        }
+        self.current = 0;
+    }
+
+    /// L1: one tick that starts after S + F + B + sigma leaves nothing that stood at its start.
+    fn first_tick(&mut self) -> Option<End> {
+        let wait = micros(self.bounds().l1.total());
+        world(|world| world.pass(wait));
+        let reconciler = self.actors.iter().position(|actor| actor.role == Role::Reconciler)?;
+        let ended: Vec<_> = world(|world| {
+            let rows = world.judge.mirror().executions().iter();
+            rows.filter(|row| row.state.is_terminal()).map(|row| row.id).collect()
+        });
+        let decided: Vec<_> = world(|world| {
+            let groups = world.judge.mirror().groups().iter();
+            groups
+                .filter(|group| group.decision != Decision::Undecided)
+                .map(|group| group.downstream)
+                .collect()
+        });
+        for (index, actor) in self.actors.iter_mut().enumerate() {
+            actor.off = index != reconciler;
+        }
+        self.current = reconciler;
+        self.begin_turn(reconciler);
+        self.poll(reconciler);
+        while self.actors[reconciler].op.is_some() {
+            self.steps_left -= 1;
+            if self.steps_left == 0 {
+                return Some(End::Livelock("one tick of the reconciler does not end".into()));
+            }
+            self.run_quietly(reconciler);
+            if let Some(violation) = world(|world| world.violation.take()) {
+                return Some(End::Violated(violation));
+            }
+        }
+        world(|world| world.tally.ticks_most = world.tally.ticks_most.max(1));
+        let left = world(|world| left_behind(world, &ended, &decided));
+        left.map(|message| End::Violated(Violation { invariant: "I8", message }))
+    }
+
+    fn delete_events(&mut self) {
+        match &self.stores {
+            crate::driver::universe::Stores::Model => {
+                world(|world| world.database.delete_all_events());
+            }
+            crate::driver::universe::Stores::Sqlite(lane) => lane.delete_events(),
+        }
+    }
+
+    /// Judges what remains, and by when.
+    fn judge_rest(&mut self, healed: Option<(i64, Part)>) -> End {
+        if let Some(violation) = world(|world| world.violation.take()) {
+            return End::Violated(violation);
+        }
+        let rest = world(|world| world.judge.quiescent());
+        if let Err(mut violation) = rest {
+            if let Some((_, part)) = healed {
+                violation.message = format!("{} ({})", violation.message, part.title());
+            }
+            return End::Violated(violation);
+        }
+        if let crate::driver::universe::Stores::Sqlite(lane) = &self.stores
+            && let Some(message) = lane.differs_from_mirror()
+        {
+            return End::Violated(Violation { invariant: "I9", message });
+        }
+        if let Some((healed_at, part)) = healed {
+            let took = world(|world| world.now - healed_at);
+            let bounds = self.bounds();
+            if took > micros(bounds.l2) {
+                let message =
+                    format!("drained {took} us after the last fault ({}): {bounds}", part.title());
+                return End::Violated(Violation { invariant: "I8", message });
+            }
+        }
+        End::Clean
+    }
+
+    /// True if every execution of a submitted flow has ended and is propagated.
+    fn drained(&self) -> bool {
+        let propagation = self.plan.engine == EngineKind::Sluicegate;
+        let edges = self.flow.edges().len();
+        world(|world| {
+            let mirror = world.judge.mirror();
+            let rows = mirror.executions();
+            let pending = mirror.edges().iter().any(|edge| edge.resolution == Resolution::Pending);
+            !rows.is_empty()
+                && !(pending && edges > 0)
+                && rows.iter().all(|row| row.state.is_terminal() && (row.propagated || !propagation))
+        })
+    }
+
+    fn save(&self) -> Saved {
+        world(|world| Saved {
+            database: world.database.clone(),
+            judge: world.judge.clone(),
+            now: world.now,
+            random: world.random,
+            version: world.version,
+            done: self.actors.iter().map(|actor| actor.done).collect(),
+        })
+    }
+
+    fn restore(&mut self, saved: Saved) {
+        self.drop_ops();
+        for (actor, done) in self.actors.iter_mut().zip(saved.done) {
+            actor.done = done;
+        }
+        world(|world| {
+            world.database = saved.database;
+            world.judge = saved.judge;
+            world.now = saved.now;
+            world.random = saved.random;
+            world.version = saved.version;
+            world.lingering.clear();
+            world.late.clear();
+            world.sync_clock();
+        });
+    }
+
+    /// The bounds of SPEC 10 for this flow: two workers handle everything one after the other, so
+    /// that a claim waits at most for the whole flow's work.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let spec = self.flow.spec();
+        let nodes: Vec<Node<'_>> = spec
+            .executions
+            .iter()
+            .map(|one| Node { name: &one.name, retry: one.retry })
+            .collect();
+        let edges: Vec<(usize, usize)> =
+            self.flow.edges().map(|(from, to, _)| (from, to)).collect();
+        let attempt = WORK_MAX + LEASE;
+        let (back, forward) =
+            world(|world| (world.clock_lowest_step, world.clock_stepped_forward));
+        let clock_step = Duration::from_micros(back.unsigned_abs())
+            + if forward { LEASE } else { Duration::ZERO };
+        let executions = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        Bounds::of(&nodes, &edges, &Settings {
+            session_limit: Duration::from_micros(SESSION_LIMIT_US.unsigned_abs()),
+            // No row is pushed back yet, so that none fails for longer.
+            backoff_longest: Duration::ZERO,
+            clock_step,
+            stale_after: Duration::from_micros(SIGMA_US.unsigned_abs()),
+            claim_delay: attempt * executions + Duration::from_secs(4),
+            attempt_limit: attempt,
+            tick: Duration::from_secs(2),
+            // Healed workers give nothing back.
+            give_backs: 0,
+            following: Following::Yes,
+        })
+    }
+}
+
+/// Names what a tick left although it stood at its start.
+fn left_behind(
+    world: &World,
+    ended: &[sluicegate::identity::ExecutionId],
+    decided: &[sluicegate::identity::ExecutionId],
+) -> Option<String> {
+    let mirror = world.judge.mirror();
+    let pending = mirror.edges().iter().find(|edge| {
+        edge.resolution == Resolution::Pending && ended.binary_search(&edge.key.upstream).is_ok()
+    });
+    if let Some(edge) = pending {
+        return Some(format!(
+            "one tick of the dependency reconciler left the edge from {} to {} pending although \
+             its upstream had ended before it",
+            edge.key.upstream, edge.key.downstream
+        ));
+    }
+    let blocked = decided.iter().find(|id| {
+        mirror.execution(**id).is_some_and(|row| row.state == State::Blocked)
+    });
+    blocked.map(|id| format!("one tick left {id} blocked although its group had decided"))
+}

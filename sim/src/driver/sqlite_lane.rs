@@ -1,0 +1,454 @@
+//! The `sqlite` lane: the real backend on a real file, each verb behind the driver's gate. Notes what
+//! a transaction touches and reads it back before the commit, so that the judge sees what the file
+//! holds. Never decides anything.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use sluicegate::identity::{ExecutionId, FlowKey};
+use sluicegate::storage::sqlite::{Offload, SqliteOptions, SqliteStorage};
+use sluicegate::storage::{
+    Attempt, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventId, ExecutionWrite, Flow,
+    Grant, Group, Inserted, NewEvent, NewExecution, Result, SiblingRequest, Snapshot, Storage,
+    Submission, Transaction, Verb,
+};
+use sluicegate::time::Timestamp;
+use sluicegate::with_verbs;
+
+use crate::database::{Cursor, SessionId, Step};
+use crate::driver::statement::Statement;
+use crate::driver::world::{Permit, World, storage_clock, world};
+use crate::history::{ActorId, Change, Commit};
+use crate::mirror::Mirror;
+
+type Backend = <SqliteStorage as Storage>::Transaction;
+type Reader = <SqliteStorage as Storage>::Snapshot;
+
+/// The tables that a universe leaves rows in.
+const TABLES: [&str; 9] = [
+    "submission",
+    "flow",
+    "execution",
+    "edge",
+    "edge_group",
+    "attempt",
+    "completion_event",
+    "flow_change",
+    "sibling_request",
+];
+
+/// One file a thread, emptied between universes.
+pub(crate) struct SqliteLane {
+    storage: SqliteStorage,
+    _directory: tempfile::TempDir,
+}
+
+thread_local! {
+    static LANE: OnceCell<Arc<SqliteLane>> = const { OnceCell::new() };
+}
+
+impl SqliteLane {
+    /// The lane of this thread; its file is made at the first call.
+    pub(crate) fn of_thread() -> std::result::Result<Arc<Self>, String> {
+        LANE.with(|lane| {
+            if let Some(lane) = lane.get() {
+                return Ok(Arc::clone(lane));
+            }
+            let made = Arc::new(Self::make()?);
+            Ok(Arc::clone(lane.get_or_init(|| made)))
+        })
+    }
+
+    fn make() -> std::result::Result<Self, String> {
+        let shm = std::path::Path::new("/dev/shm");
+        let builder = || tempfile::Builder::new().prefix("sluicegate-").to_owned();
+        let directory = match shm.is_dir() {
+            true => builder().tempdir_in(shm),
+            false => builder().tempdir(),
+        };
+        let directory = directory.map_err(|error| format!("temporary directory: {error}"))?;
+        let options = SqliteOptions::file(directory.path().join("flows.db"))
+            .busy_timeout(Duration::ZERO)
+            .offload(Offload::Inline)
+            .connections_max(16)
+            .clock(Arc::new(storage_clock));
+        let storage = SqliteStorage::open(options).map_err(|error| error.to_string())?;
+        Ok(Self { storage, _directory: directory })
+    }
+
+    /// The storage as one actor sees it.
+    pub(crate) fn storage(&self, actor: ActorId) -> GatedStorage {
+        GatedStorage { actor, inner: self.storage.clone() }
+    }
+
+    /// Empties every table.
+    pub(crate) fn wipe(&self) {
+        for table in TABLES {
+            self.execute(&format!("delete from {table}"));
+        }
+    }
+
+    /// Deletes every completion event.
+    pub(crate) fn delete_events(&self) {
+        self.execute("delete from completion_event");
+    }
+
+    fn execute(&self, sql: &str) {
+        let done = self.storage.with_connection(|connection| connection.execute_batch(sql));
+        done.expect("no transaction is open between phases").expect("the statement is valid");
+    }
+
+    /// Reads the file back and compares it with what the judge knows.
+    pub(crate) fn differs_from_mirror(&self) -> Option<String> {
+        let (flows, attempts) = world(|world| {
+            let mirror = world.judge.mirror();
+            let flows: Vec<FlowKey> = mirror.flows().iter().map(|flow| flow.key).collect();
+            let attempts: Vec<_> = mirror.attempts().iter().map(|one| one.key).collect();
+            (flows, attempts)
+        });
+        let mut rows = Commit::default();
+        let mut reader = now(self.storage.snapshot(Consistency::Snapshot)).ok()?;
+        for flow in flows {
+            if let Err(error) = read_flow(&mut reader, flow, &mut rows) {
+                return Some(format!("flow {} cannot be read back: {error}", flow.id));
+            }
+        }
+        drop(reader);
+        let mut transaction = now(self.storage.begin()).ok()?;
+        for key in attempts {
+            rows.attempts.extend(now(transaction.read_attempt(&key)).ok()?);
+        }
+        now(transaction.rollback());
+        let mut database = Mirror::of(&rows);
+        world(|world| {
+            let mirror = world.judge.mirror();
+            database.adopt_submissions(mirror);
+            mirror.differs(&database)
+        })
+    }
+}
+
+fn read_flow(reader: &mut Reader, flow: FlowKey, rows: &mut Commit) -> Result<()> {
+    let new = |after| Change { before: None, after: Some(after) };
+    rows.flows.extend(now(reader.describe_flow(&flow))?.map(new));
+    let views = now(reader.describe_executions(&flow))?;
+    rows.executions.extend(
+        views.into_iter().map(|view| Change { before: None, after: Some(view.execution) }),
+    );
+    let groups = now(reader.describe_groups(&flow))?;
+    rows.groups.extend(groups.into_iter().map(|row| Change { before: None, after: Some(row) }));
+    let edges = now(reader.describe_edges(&flow))?;
+    rows.edges.extend(edges.into_iter().map(|row| Change { before: None, after: Some(row) }));
+    Ok(())
+}
+
+/// The answer of a backend that works inline: its futures are ready at once.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => panic!("an inline backend waits for nothing"),
+    }
+}
+
+/// The SQLite storage as one actor sees it.
+#[derive(Clone)]
+pub(crate) struct GatedStorage {
+    actor: ActorId,
+    inner: SqliteStorage,
+}
+
+/// A transaction behind the gate.
+pub(crate) struct GatedTransaction {
+    actor: ActorId,
+    session: SessionId,
+    inner: Option<Backend>,
+    touched: Touched,
+}
+
+/// A reader behind the gate.
+pub(crate) struct GatedSnapshot {
+    actor: ActorId,
+    inner: Reader,
+}
+
+impl Storage for GatedStorage {
+    type Transaction = GatedTransaction;
+    type Snapshot = GatedSnapshot;
+
+    async fn begin(&self) -> Result<GatedTransaction> {
+        let actor = self.actor;
+        let inner = self.inner.clone();
+        let run = move |world: &mut World, _: &mut Cursor, _: &Permit| {
+            // A file has one writer; the busy handler of the others waits for it.
+            if world.writer.is_some() {
+                return Step::Wait;
+            }
+            let opened = now(inner.begin());
+            Step::Done(opened.map(|opened| {
+                world.writer = Some(actor);
+                world.sessions = world.sessions.wrapping_add(1);
+                world.slots[usize::from(actor)].session = Some(world.sessions);
+                (world.sessions, opened)
+            }))
+        };
+        let (session, inner) = Statement::new(actor, None, Verb::Begin, run).await?;
+        let touched = Touched::default();
+        Ok(GatedTransaction { actor, session, inner: Some(inner), touched })
+    }
+
+    async fn snapshot(&self, consistency: Consistency) -> Result<GatedSnapshot> {
+        let inner = now(self.inner.snapshot(consistency))?;
+        Ok(GatedSnapshot { actor: self.actor, inner })
+    }
+}
+
+impl Drop for GatedTransaction {
+    fn drop(&mut self) {
+        // The connection rolls back before the next writer may begin.
+        drop(self.inner.take());
+        world(|world| {
+            let slot = &mut world.slots[usize::from(self.actor)];
+            if slot.session == Some(self.session) && !slot.dead {
+                slot.session = None;
+                world.abort(self.session, self.actor);
+            }
+        });
+    }
+}
+
+/// What a transaction wrote, by key; the rows are read back before it commits.
+#[derive(Default)]
+struct Touched {
+    clock: Option<Timestamp>,
+    executions: BTreeSet<ExecutionId>,
+    groups: BTreeSet<ExecutionId>,
+    flips: BTreeMap<EdgeKey, EdgeFlip>,
+    flows: Vec<Flow>,
+    edges: Vec<Edge>,
+    submissions: Vec<Submission>,
+    attempts: Vec<Attempt>,
+    events: Vec<NewEvent>,
+    requests: Vec<SiblingRequest>,
+    changes: Vec<FlowKey>,
+}
+
+macro_rules! gate {
+    (
+        transaction { $($(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident, ($($ta:ident: $tty:ty)?) -> $tr:ty;)* }
+        snapshot { $($(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident, ($($sa:ident: $sty:ty)?) -> $sr:ty;)* }
+    ) => {
+        /// Takes note of an answered verb; a verb that writes nothing leaves nothing.
+        trait Note {
+            $(fn $tm(&mut self $(, $ta: &$tty)?, reply: &$tr) { let _ = ($($ta,)? reply); })*
+        }
+
+        impl Transaction for GatedTransaction {
+            $(async fn $tm(&mut self $(, $ta: &$tty)?) -> Result<$tr> {
+                let (actor, session) = (self.actor, self.session);
+                let inner = &mut self.inner;
+                let touched = &mut self.touched;
+                let run = |_: &mut World, _: &mut Cursor, _: &Permit| {
+                    let backend = inner.as_mut().expect("an open transaction has its connection");
+                    let reply = now(backend.$tm($($ta)?));
+                    if let Ok(reply) = &reply {
+                        Note::$tm(touched $(, $ta)?, reply);
+                    }
+                    Step::Done(reply)
+                };
+                let reply = Statement::new(actor, Some(session), Verb::$tv, run).await;
+                if reply.is_err() {
+                    drop(self.inner.take());
+                }
+                reply
+            })*
+
+            async fn commit(mut self) -> Result<(), CommitError> {
+                let (actor, session) = (self.actor, self.session);
+                let inner = &mut self.inner;
+                let touched = std::mem::take(&mut self.touched);
+                let run = |world: &mut World, _: &mut Cursor, permit: &Permit| {
+                    world.slots[usize::from(actor)].session = None;
+                    let backend = inner.take().expect("an open transaction has its connection");
+                    Step::Done(Ok(commit(world, actor, session, backend, &touched, permit)))
+                };
+                let answer = Statement::new(actor, Some(session), Verb::Commit, run).await;
+                drop(self.inner.take());
+                answer?
+            }
+
+            async fn rollback(mut self) {
+                let (actor, session) = (self.actor, self.session);
+                if world(|world| world.slots[usize::from(actor)].session != Some(session)) {
+                    return;
+                }
+                let inner = &mut self.inner;
+                let run = |world: &mut World, _: &mut Cursor, _: &Permit| {
+                    world.slots[usize::from(actor)].session = None;
+                    if let Some(backend) = inner.take() {
+                        now(backend.rollback());
+                    }
+                    world.abort(session, actor);
+                    Step::Done(Ok(()))
+                };
+                // A rollback that nobody answers has rolled back all the same.
+                let _ = Statement::new(actor, Some(session), Verb::Rollback, run).await;
+            }
+        }
+
+        impl Snapshot for GatedSnapshot {
+            $(async fn $sm(&mut self $(, $sa: &$sty)?) -> Result<$sr> {
+                let inner = &mut self.inner;
+                let run = |_: &mut World, _: &mut Cursor, _: &Permit| {
+                    Step::Done(now(inner.$sm($($sa)?)))
+                };
+                Statement::new(self.actor, None, Verb::$sv, run).await
+            })*
+        }
+    };
+}
+with_verbs!(gate);
+
+impl Note for Touched {
+    fn clock(&mut self, reply: &Timestamp) {
+        self.clock = Some(*reply);
+    }
+    fn insert_submission(&mut self, row: &Submission, reply: &Inserted) {
+        if *reply == Inserted::New {
+            self.submissions.push(row.clone());
+        }
+    }
+    fn insert_flow(&mut self, row: &Flow, reply: &Inserted) {
+        if *reply == Inserted::New {
+            self.flows.push(row.clone());
+        }
+    }
+    fn insert_executions(&mut self, rows: &[NewExecution], (): &()) {
+        self.executions.extend(rows.iter().map(|row| row.execution.id));
+    }
+    fn insert_groups(&mut self, rows: &[Group], (): &()) {
+        self.groups.extend(rows.iter().map(|row| row.downstream));
+    }
+    fn insert_edges(&mut self, rows: &[Edge], (): &()) {
+        self.edges.extend(rows.iter().cloned());
+    }
+    fn insert_flow_changes(&mut self, flows: &[FlowKey], (): &()) {
+        self.changes.extend(flows);
+    }
+    fn claim_executions(&mut self, _: &sluicegate::storage::ClaimQuery, reply: &Vec<Grant>) {
+        self.executions.extend(reply.iter().map(|grant| grant.execution.id));
+    }
+    fn write_executions(&mut self, _: &[ExecutionWrite], reply: &Vec<ExecutionId>) {
+        self.executions.extend(reply);
+    }
+    fn insert_attempts(&mut self, rows: &[Attempt], (): &()) {
+        self.attempts.extend(rows);
+    }
+    fn insert_events(&mut self, rows: &[NewEvent], (): &()) {
+        self.events.extend(rows);
+    }
+    fn resolve_edges(&mut self, rows: &[EdgeFlip], reply: &Vec<EdgeKey>) {
+        let flipped = rows.iter().filter(|row| reply.binary_search(&row.key).is_ok());
+        self.flips.extend(flipped.map(|row| (row.key, *row)));
+    }
+    fn write_groups(&mut self, rows: &[Group], _: &u64) {
+        self.groups.extend(rows.iter().map(|row| row.downstream));
+    }
+    fn insert_sibling_requests(&mut self, rows: &[SiblingRequest], (): &()) {
+        self.requests.extend(rows);
+    }
+}
+
+/// Reads back what was touched, commits, and hands it to the judge.
+fn commit(
+    world: &mut World,
+    actor: ActorId,
+    session: SessionId,
+    mut backend: Backend,
+    touched: &Touched,
+    permit: &Permit,
+) -> Result<(), CommitError> {
+    if *permit == Permit::CommitLost {
+        now(backend.rollback());
+        world.abort(session, actor);
+        return Err(CommitError::Unknown);
+    }
+    let read = read_back(world, &mut backend, touched);
+    let committed = match read {
+        Ok(()) => now(backend.commit()),
+        Err(error) => Err(error.into()),
+    };
+    world.abort(session, actor);
+    committed?;
+    if touched.wrote() {
+        world.committed(actor);
+    }
+    match permit {
+        Permit::CommitApplied => Err(CommitError::Unknown),
+        _ => Ok(()),
+    }
+}
+
+/// Fills the world's commit with the rows as the open transaction sees them.
+fn read_back(world: &mut World, backend: &mut Backend, touched: &Touched) -> Result<()> {
+    let executions: Vec<ExecutionId> = touched.executions.iter().copied().collect();
+    let groups: Vec<ExecutionId> = touched.groups.iter().copied().collect();
+    let executions = now(backend.lock_executions(&executions))?;
+    let groups = now(backend.read_groups(&groups))?;
+    let mirror = world.judge.mirror();
+    let mut rows = Commit { clock: touched.clock, ..Commit::default() };
+    for row in &touched.flows {
+        rows.flows.push(Change { before: None, after: Some(row.clone()) });
+    }
+    for row in executions {
+        let before = mirror.execution(row.id).copied();
+        if before != Some(row) {
+            rows.executions.push(Change { before, after: Some(row) });
+        }
+    }
+    for row in groups {
+        let before = mirror.group(row.downstream).copied();
+        if before != Some(row) {
+            rows.groups.push(Change { before, after: Some(row) });
+        }
+    }
+    for row in &touched.edges {
+        rows.edges.push(Change { before: None, after: Some(row.clone()) });
+    }
+    for (key, flip) in &touched.flips {
+        let before = mirror.edge(*key).cloned();
+        let after = before.clone().map(|edge| Edge {
+            resolution: flip.resolution,
+            upstream_incarnation: Some(flip.upstream_incarnation),
+            ..edge
+        });
+        rows.edges.push(Change { before, after });
+    }
+    rows.submissions.extend(touched.submissions.iter().cloned());
+    rows.attempts.extend(&touched.attempts);
+    rows.events.extend(touched.events.iter().map(|event| (EventId(0), *event)));
+    rows.sibling_requests.extend(&touched.requests);
+    rows.flow_changes.extend(&touched.changes);
+    world.commit = rows;
+    Ok(())
+}
+
+impl Touched {
+    fn wrote(&self) -> bool {
+        !(self.executions.is_empty()
+            && self.groups.is_empty()
+            && self.flips.is_empty()
+            && self.flows.is_empty()
+            && self.edges.is_empty()
+            && self.submissions.is_empty()
+            && self.attempts.is_empty()
+            && self.events.is_empty()
+            && self.requests.is_empty()
+            && self.changes.is_empty())
+    }
+}
