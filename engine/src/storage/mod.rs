@@ -7,6 +7,7 @@
 //! transaction ends. After any error the transaction is over; nothing of it remains.
 
 pub mod boxed;
+pub mod codes;
 pub mod error;
 pub mod rows;
 #[cfg(feature = "sqlite")]

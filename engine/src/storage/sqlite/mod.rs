@@ -1,1 +1,216 @@
-//! placeholder
+//! The SQLite backend: one file, or memory. Never decides anything; its statements repeat guards.
+//!
+//! A transaction is `begin immediate`, so it is the only writer from its first statement to its
+//! last: Lock and Take are plain selects. Readers see what has committed and wait for nobody.
+
+mod decode;
+mod error;
+mod migrate;
+mod offload;
+mod pool;
+mod snapshot;
+mod transaction;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::identity::PartitionCount;
+use crate::storage::{Consistency, Result, Storage};
+use crate::time::Timestamp;
+
+pub use migrate::{MIGRATIONS, Migration, SCHEMA_VERSION};
+pub use offload::Offload;
+pub use snapshot::SqliteSnapshot;
+pub use transaction::SqliteTransaction;
+
+use pool::{Role, Shared};
+
+/// Connections of one role that a storage opens unless told otherwise.
+pub const CONNECTIONS_MAX: usize = 16;
+/// Time that a writer waits for one of another process unless told otherwise.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The statement of a verb.
+macro_rules! sql {
+    ($verb:ident) => {
+        include_str!(concat!("sql/", stringify!($verb), ".sql"))
+    };
+}
+use sql;
+
+/// The storage's clock.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Location {
+    File(PathBuf),
+    Memory,
+}
+
+/// What opening does with migrations that the database lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Migrations {
+    /// Applies them.
+    #[default]
+    Apply,
+    /// Refuses the database.
+    Refuse,
+}
+
+/// Where a database is and how it is used.
+#[derive(Clone)]
+pub struct SqliteOptions {
+    location: Location,
+    vfs: Option<Arc<str>>,
+    partitions: PartitionCount,
+    busy_timeout: Duration,
+    connections_max: usize,
+    offload: Offload,
+    migrations: Migrations,
+    clock: Clock,
+}
+
+/// A database in SQLite.
+#[derive(Clone)]
+pub struct SqliteStorage {
+    shared: Arc<Shared>,
+}
+
+impl SqliteOptions {
+    fn new(location: Location) -> Self {
+        Self {
+            location,
+            vfs: None,
+            partitions: PartitionCount::default(),
+            busy_timeout: BUSY_TIMEOUT,
+            connections_max: CONNECTIONS_MAX,
+            offload: Offload::default(),
+            migrations: Migrations::default(),
+            clock: Arc::new(system_clock),
+        }
+    }
+
+    /// A file, created if it does not exist.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self::new(Location::File(path.into()))
+    }
+
+    /// A database that ends with the last handle of the storage.
+    ///
+    /// It is one connection. Transactions follow each other as in a file. A reader of
+    /// `Consistency::Snapshot` copies the database when it opens, and one of
+    /// `Consistency::Statement` borrows the connection verb by verb: neither holds anything between
+    /// two verbs, so no reader ever keeps a transaction waiting, but both wait for an open one.
+    pub fn memory() -> Self {
+        Self::new(Location::Memory)
+    }
+
+    /// Opens files through the SQLite VFS registered under that name.
+    #[must_use]
+    pub fn vfs(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.vfs = Some(name.into());
+        self
+    }
+
+    /// Partition count of a new database; any other must have been created with the same.
+    #[must_use]
+    pub fn partitions(mut self, count: PartitionCount) -> Self {
+        self.partitions = count;
+        self
+    }
+
+    /// How long SQLite waits for a writer of another process before it answers `Busy`.
+    ///
+    /// With zero nobody waits for anything: a second writer, and whoever finds no free connection,
+    /// is answered `Busy` at once.
+    #[must_use]
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
+        self
+    }
+
+    /// At most so many connections of each role; at least 1.
+    #[must_use]
+    pub fn connections_max(mut self, count: usize) -> Self {
+        assert!(count > 0, "a storage needs a connection");
+        self.connections_max = count;
+        self
+    }
+
+    /// Where work on SQLite runs.
+    #[must_use]
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.offload = offload;
+        self
+    }
+
+    /// What opening does with migrations that the database lacks.
+    #[must_use]
+    pub fn migrations(mut self, migrations: Migrations) -> Self {
+        self.migrations = migrations;
+        self
+    }
+
+    /// The storage's clock instead of the system's.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    fn is_memory(&self) -> bool {
+        self.location == Location::Memory
+    }
+}
+
+impl SqliteStorage {
+    /// Opens a database. `Unsupported` refuses, and leaves untouched, one whose schema admits only
+    /// newer engines, has another partition count, or lacks migrations that are not to be applied.
+    ///
+    /// Works on this thread, whatever the options say.
+    pub fn open(options: SqliteOptions) -> Result<Self> {
+        Shared::open(options).map(|shared| Self { shared })
+    }
+
+    /// The migrations that opening this database would apply; writes nothing.
+    pub fn pending(options: &SqliteOptions) -> Result<Vec<Migration>> {
+        pool::pending(options)
+    }
+
+    /// The partition count of the database.
+    pub fn partitions(&self) -> PartitionCount {
+        self.shared.options.partitions
+    }
+
+    /// Runs `f` on a connection of the database: for tools and tests, which look at rows or spoil
+    /// them. Never waits; `Busy` if no connection is free. What `f` leaves open is rolled back.
+    pub fn with_connection<T>(&self, f: impl FnOnce(&rusqlite::Connection) -> T) -> Result<T> {
+        let held = self.shared.try_acquire(Role::Writer)?;
+        Ok(f(held.connection()))
+    }
+}
+
+impl Storage for SqliteStorage {
+    type Transaction = SqliteTransaction;
+    type Snapshot = SqliteSnapshot;
+
+    async fn begin(&self) -> Result<SqliteTransaction> {
+        SqliteTransaction::begin(&self.shared).await
+    }
+
+    async fn snapshot(&self, consistency: Consistency) -> Result<SqliteSnapshot> {
+        SqliteSnapshot::open(&self.shared, consistency).await
+    }
+}
+
+/// Microseconds since the Unix epoch by the machine's clock.
+#[expect(clippy::disallowed_methods, reason = "the storage's own clock, unless one is injected")]
+fn system_clock() -> Timestamp {
+    let now = std::time::SystemTime::now();
+    let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::default() + since
+}

@@ -1,0 +1,131 @@
+//! The schema: its version, its migrations and whether this engine may use what it finds. Never
+//! touches a database that it refuses.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::error;
+use crate::identity::PartitionCount;
+use crate::storage::{CommitError, Result, StorageError};
+use crate::time::Timestamp;
+
+/// One step of the schema; applied in one transaction with those before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Migration {
+    /// The schema's version after it.
+    pub version: u32,
+    /// The oldest engine, by the schema version that it was built for, that works with the result.
+    pub least_engine_version: u32,
+    /// What it does, in a word or two.
+    pub name: &'static str,
+    /// The statements that it runs.
+    pub sql: &'static str,
+}
+
+/// Every migration, in order.
+pub const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    least_engine_version: 1,
+    name: "initial",
+    sql: include_str!("migrations/0001_initial.sql"),
+}];
+
+/// The version of the schema that this engine was built for.
+pub const SCHEMA_VERSION: u32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+/// The version of the database's schema, 0 for none; `Unsupported` if it admits only newer engines.
+pub(super) fn admitted_version(connection: &Connection) -> Result<u32> {
+    let one = |sql: &str| {
+        connection
+            .query_row(sql, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))
+            .optional()
+            .map_err(|e| error::of_verb(&e))
+    };
+    let known =
+        "select 1, 1 from sqlite_schema where type = 'table' and name = 'sluicegate_schema'";
+    if one(known)?.is_none() {
+        return Ok(0);
+    }
+    let latest = "select version, least_engine_version
+        from sluicegate_schema
+        order by version desc
+        limit 1";
+    let Some((version, least)) = one(latest)? else {
+        return Err(StorageError::Corrupt("sluicegate_schema has no row".into()));
+    };
+    if least > i64::from(SCHEMA_VERSION) {
+        return Err(StorageError::Unsupported(
+            format!(
+                "the database has schema version {version}, which admits engines from version \
+                 {least}; this engine is built for version {SCHEMA_VERSION}"
+            )
+            .into(),
+        ));
+    }
+    u32::try_from(version).map_err(|_| {
+        StorageError::Corrupt(format!("sluicegate_schema.version holds {version}").into())
+    })
+}
+
+/// What a schema of that version lacks.
+pub(super) fn after(version: u32) -> impl Iterator<Item = &'static Migration> {
+    MIGRATIONS.iter().filter(move |migration| migration.version > version)
+}
+
+/// Applies what is pending, in one transaction; of several processes one does it.
+pub(super) fn apply(
+    connection: &Connection,
+    partitions: PartitionCount,
+    now: Timestamp,
+) -> Result<()> {
+    connection.execute_batch("begin immediate").map_err(|e| error::of_verb(&e))?;
+    let applied = apply_in_transaction(connection, partitions, now).and_then(|()| {
+        connection.execute_batch("commit").map_err(|e| match error::of_commit(&e) {
+            CommitError::Storage(error) => error,
+            CommitError::Unknown => StorageError::Unavailable(e.to_string().into()),
+        })
+    });
+    if applied.is_err() && !connection.is_autocommit() {
+        connection.execute_batch("rollback").map_err(|e| error::of_verb(&e))?;
+    }
+    applied
+}
+
+fn apply_in_transaction(
+    connection: &Connection,
+    partitions: PartitionCount,
+    now: Timestamp,
+) -> Result<()> {
+    let found = admitted_version(connection)?;
+    let run = || -> rusqlite::Result<()> {
+        for migration in after(found) {
+            connection.execute_batch(migration.sql)?;
+            connection.execute(
+                "insert into sluicegate_schema (version, least_engine_version, applied_at)
+                values (?1, ?2, ?3)",
+                (migration.version, migration.least_engine_version, now.0),
+            )?;
+        }
+        connection.execute(
+            "insert into sluicegate_partitions (one, count)
+            values (1, ?1)
+            on conflict (one) do nothing",
+            [partitions.get()],
+        )?;
+        Ok(())
+    };
+    run().map_err(|e| error::of_verb(&e))
+}
+
+/// Refuses a database whose keys were made with another partition count.
+pub(super) fn check_partitions(connection: &Connection, partitions: PartitionCount) -> Result<()> {
+    let stored: i64 = connection
+        .query_row("select count from sluicegate_partitions where one = 1", [], |row| row.get(0))
+        .map_err(|e| error::of_verb(&e))?;
+    if stored == i64::from(partitions.get()) {
+        return Ok(());
+    }
+    let asked = partitions.get();
+    Err(StorageError::Unsupported(
+        format!("the database has {stored} partitions, not {asked}; the count is fixed").into(),
+    ))
+}

@@ -1,0 +1,321 @@
+//! Connections: how they are opened, lent and taken back. Never runs a verb.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{CachedStatement, Connection, OpenFlags};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{Location, Migrations, SqliteOptions, error, migrate, offload};
+use crate::storage::{CommitError, Contention, Result, StorageError};
+use crate::time::Timestamp;
+
+/// The oldest SQLite that is safe: earlier ones can corrupt a database when a WAL is reset.
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+/// Prepared statements kept by a connection: every verb, with room to grow.
+const STATEMENTS_MAX: usize = 128;
+
+/// What a connection is borrowed for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// A transaction. SQLite admits one writer at a time.
+    Writer,
+    /// Reads. In a memory database they share the writer's only connection.
+    Reader,
+}
+
+/// What all handles of one storage share.
+pub(super) struct Shared {
+    pub(super) options: SqliteOptions,
+    writers: Pool,
+    readers: Pool,
+}
+
+/// Idle connections, and the right to use one more.
+struct Pool {
+    idle: Mutex<Vec<Connection>>,
+    permits: Arc<Semaphore>,
+}
+
+/// A borrowed connection; goes home when dropped, with its transaction rolled back.
+pub(super) struct Held {
+    shared: Arc<Shared>,
+    connection: Option<Connection>,
+    home: Option<(Role, OwnedSemaphorePermit)>,
+}
+
+/// What a verb runs on.
+#[derive(Clone, Copy)]
+pub(super) struct Session<'a> {
+    connection: &'a Connection,
+    shared: &'a Shared,
+}
+
+impl Pool {
+    fn new(connections_max: usize) -> Self {
+        assert!(connections_max > 0, "a pool needs a connection");
+        Self { idle: Mutex::default(), permits: Arc::new(Semaphore::new(connections_max)) }
+    }
+
+    fn take(&self) -> Option<Connection> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn put(&self, connection: Connection) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+}
+
+impl Shared {
+    /// Opens the database, its schema admitted, brought up to date if that is asked for.
+    pub(super) fn open(options: SqliteOptions) -> Result<Arc<Self>> {
+        let first = open_first(&options)?;
+        // With a busy timeout the writers of a process queue for one connection, in order of
+        // arrival: SQLite's own wait polls and starves. Without one nobody waits, and SQLite itself
+        // refuses the second writer. A memory database is its one connection.
+        let one_writer = options.is_memory() || !options.busy_timeout.is_zero();
+        let writers_max = if one_writer { 1 } else { options.connections_max };
+        let writers = Pool::new(writers_max);
+        let readers = Pool::new(options.connections_max);
+        writers.put(first);
+        Ok(Arc::new(Self { options, writers, readers }))
+    }
+
+    fn pool(&self, role: Role) -> &Pool {
+        match role {
+            Role::Reader if !self.options.is_memory() => &self.readers,
+            Role::Reader | Role::Writer => &self.writers,
+        }
+    }
+
+    /// Borrows a connection: waits in order of arrival, or with a busy timeout of zero not at all.
+    pub(super) async fn acquire(self: &Arc<Self>, role: Role) -> Result<Held> {
+        let permits = Arc::clone(&self.pool(role).permits);
+        let permit = if self.options.busy_timeout.is_zero() {
+            permits.try_acquire_owned().map_err(|_| StorageError::Contention(Contention::Busy))?
+        } else {
+            permits.acquire_owned().await.expect("a pool is never closed")
+        };
+        let mut held = Some(self.lend(role, permit));
+        offload::run(self.options.offload, &mut held, &(), |held, ()| held.connect()).await?;
+        Ok(held.expect("a connection comes back from work that ran"))
+    }
+
+    /// Borrows a connection without waiting, on this thread.
+    pub(super) fn try_acquire(self: &Arc<Self>, role: Role) -> Result<Held> {
+        let permit = Arc::clone(&self.pool(role).permits)
+            .try_acquire_owned()
+            .map_err(|_| StorageError::Contention(Contention::Busy))?;
+        let mut held = self.lend(role, permit);
+        held.connect()?;
+        Ok(held)
+    }
+
+    fn lend(self: &Arc<Self>, role: Role, permit: OwnedSemaphorePermit) -> Held {
+        let connection = self.pool(role).take();
+        Held { shared: Arc::clone(self), connection, home: Some((role, permit)) }
+    }
+}
+
+impl Held {
+    fn connect(&mut self) -> Result<()> {
+        if self.connection.is_some() {
+            return Ok(());
+        }
+        let options = &self.shared.options;
+        if options.is_memory() {
+            return Err(StorageError::Unavailable("the memory database is gone".into()));
+        }
+        let connection = open(options)?;
+        admit(&connection, options)?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    /// The connection.
+    pub(super) fn connection(&self) -> &Connection {
+        self.connection.as_ref().expect("a borrowed connection is open until it is discarded")
+    }
+
+    /// What a verb runs on.
+    pub(super) fn session(&self) -> Session<'_> {
+        Session { connection: self.connection(), shared: &self.shared }
+    }
+
+    /// Opens a transaction that is the only writer until it ends.
+    pub(super) fn begin_write(&mut self) -> Result<()> {
+        self.control("begin immediate")
+    }
+
+    /// Opens a transaction that sees this instant. `begin` alone would see that of its first read.
+    pub(super) fn begin_read(&mut self) -> Result<()> {
+        self.control("begin; select 1 from sluicegate_schema limit 1")
+    }
+
+    fn control(&mut self, sql: &str) -> Result<()> {
+        let done = self.connection().execute_batch(sql).map_err(|e| error::of_verb(&e));
+        done.inspect_err(|error| self.end(error))
+    }
+
+    /// Runs a verb; an error ends the transaction.
+    pub(super) fn verb<A: ?Sized, T>(
+        &mut self,
+        verb: fn(Session<'_>, &A) -> Result<T>,
+        arguments: &A,
+    ) -> Result<T> {
+        verb(self.session(), arguments).inspect_err(|error| self.end(error))
+    }
+
+    /// Commits. Where the answer is unknown the connection is not used again.
+    pub(super) fn commit(&mut self) -> Result<(), CommitError> {
+        let committed = self.connection().execute_batch("commit").map_err(|e| error::of_commit(&e));
+        committed.inspect_err(|error| match error {
+            CommitError::Unknown => self.discard(),
+            CommitError::Storage(error) => self.end(error),
+        })
+    }
+
+    /// Rolls back what is open, and discards the connection where that fails.
+    pub(super) fn roll_back(&mut self) {
+        let Some(connection) = &self.connection else { return };
+        if !connection.is_autocommit() && connection.execute_batch("rollback").is_err() {
+            self.discard();
+        }
+    }
+
+    fn end(&mut self, error: &StorageError) {
+        self.roll_back();
+        if error::ends_connection(error) {
+            self.discard();
+        }
+    }
+
+    /// Closes the connection; the next borrower opens one. A memory database lives on.
+    fn discard(&mut self) {
+        if !self.shared.options.is_memory() {
+            self.connection = None;
+        }
+    }
+
+    /// A reader of its own over a copy of this memory database as it stands.
+    pub(super) fn copy(&self) -> Result<Held> {
+        let copied = || {
+            let bytes = self.connection().serialize("main")?;
+            let mut copy = Connection::open_in_memory()?;
+            copy.deserialize_read_exact("main", &*bytes, bytes.len(), true)?;
+            copy.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+            Ok(copy)
+        };
+        let connection = copied().map_err(|e: rusqlite::Error| error::of_verb(&e))?;
+        Ok(Held { shared: Arc::clone(&self.shared), connection: Some(connection), home: None })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.roll_back();
+        if let (Some(connection), Some((role, _))) = (self.connection.take(), &self.home) {
+            self.shared.pool(*role).put(connection);
+        }
+    }
+}
+
+impl<'a> Session<'a> {
+    /// The statement, compiled once a connection.
+    pub(super) fn prepare(self, sql: &'static str) -> Result<CachedStatement<'a>> {
+        self.connection.prepare_cached(sql).map_err(|e| error::of_verb(&e))
+    }
+
+    /// The storage's clock.
+    pub(super) fn now(self) -> Timestamp {
+        (self.shared.options.clock)()
+    }
+}
+
+/// Opens the database for the first time: refuses it, or brings its schema up to date.
+fn open_first(options: &SqliteOptions) -> Result<Connection> {
+    let version = rusqlite::version_number();
+    if version < SQLITE_VERSION_MIN {
+        let found = rusqlite::version();
+        return Err(StorageError::Unsupported(
+            format!("SQLite {found} is older than 3.51.3").into(),
+        ));
+    }
+    let connection = open(options)?;
+    let pending = migrate::after(migrate::admitted_version(&connection)?).count();
+    if pending > 0 && options.migrations == Migrations::Apply {
+        write_ahead(&connection, options)?;
+        migrate::apply(&connection, options.partitions, (options.clock)())?;
+    }
+    admit(&connection, options)?;
+    Ok(connection)
+}
+
+/// Opens a connection that writes nothing yet, not even when it is closed.
+fn open(options: &SqliteOptions) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = || {
+        let connection = match (&options.location, &options.vfs) {
+            (Location::Memory, _) => Connection::open_in_memory()?,
+            (Location::File(path), None) => Connection::open_with_flags(path, flags)?,
+            (Location::File(path), Some(vfs)) => {
+                Connection::open_with_flags_and_vfs(path, flags, vfs.as_ref())?
+            }
+        };
+        connection.busy_timeout(options.busy_timeout)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        Ok(connection)
+    };
+    opened().map_err(|e: rusqlite::Error| error::of_verb(&e))
+}
+
+/// Refuses a database that this engine cannot use, and readies the connection for one that it can.
+fn admit(connection: &Connection, options: &SqliteOptions) -> Result<()> {
+    let version = migrate::admitted_version(connection)?;
+    if let Some(migration) = migrate::after(version).next() {
+        let name = migration.name;
+        return Err(StorageError::Unsupported(
+            format!("schema version {version} lacks migration {} ({name})", migration.version)
+                .into(),
+        ));
+    }
+    migrate::check_partitions(connection, options.partitions)?;
+    write_ahead(connection, options)?;
+    let readied = || {
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        // A commit is on the disk before it is acknowledged; on macOS `fsync` alone is not enough.
+        connection.execute_batch("pragma synchronous = full; pragma fullfsync = on")?;
+        // Plans depend on the SQL alone, never on the values bound to it; otherwise a statement that
+        // compares a parameter with the condition of a partial index is compiled at every run.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+        Ok(())
+    };
+    readied().map_err(|e: rusqlite::Error| error::of_verb(&e))
+}
+
+/// Readers beside the writer need a WAL; a memory database has neither.
+fn write_ahead(connection: &Connection, options: &SqliteOptions) -> Result<()> {
+    if options.is_memory() {
+        return Ok(());
+    }
+    let mode: String = connection
+        .query_row("pragma journal_mode = wal", [], |row| row.get(0))
+        .map_err(|e| error::of_verb(&e))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    Err(StorageError::Unsupported(format!("journal mode {mode}: a WAL is needed").into()))
+}
+
+/// What a database lacks; one that does not exist lacks everything, and is not created.
+pub(super) fn pending(options: &SqliteOptions) -> Result<Vec<migrate::Migration>> {
+    let version = match (&options.location, &options.vfs) {
+        (Location::Memory, _) => 0,
+        (Location::File(path), None) if !path.exists() => 0,
+        _ => migrate::admitted_version(&open(options)?)?,
+    };
+    Ok(migrate::after(version).copied().collect())
+}

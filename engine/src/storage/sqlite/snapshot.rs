@@ -1,0 +1,189 @@
+//! The reads of a snapshot on SQLite, one function each. Never writes.
+
+use std::sync::Arc;
+
+use rusqlite::{ToSql, named_params, params};
+
+use super::decode::{self, Columns};
+use super::pool::{Held, Role, Session, Shared};
+use super::transaction::{argument, by_id, flow, json};
+use super::{offload, sql};
+use crate::identity::{ExecutionId, FlowKey};
+use crate::storage::{
+    Consistency, Edge, Event, EventId, ExecutionView, Flow, Group, OverdueScan, Page, PlanQuery,
+    Result, Snapshot, UpstreamScan,
+};
+use crate::time::Timestamp;
+use crate::with_verbs;
+
+/// A reader of SQLite; waits for no transaction, and no transaction waits for it.
+pub struct SqliteSnapshot {
+    held: Option<Held>,
+    shared: Arc<Shared>,
+    consistency: Consistency,
+}
+
+impl SqliteSnapshot {
+    pub(super) async fn open(shared: &Arc<Shared>, consistency: Consistency) -> Result<Self> {
+        let shared = Arc::clone(shared);
+        let held = match consistency {
+            Consistency::Statement => None,
+            Consistency::Snapshot => Some(instant(&shared).await?),
+        };
+        Ok(Self { held, shared, consistency })
+    }
+
+    async fn verb<A, T>(
+        &mut self,
+        verb: fn(Session<'_>, &A) -> Result<T>,
+        arguments: &A,
+    ) -> Result<T>
+    where
+        A: ToOwned + Sync + ?Sized + 'static,
+        A::Owned: Send + 'static,
+        T: Send + 'static,
+    {
+        if self.consistency == Consistency::Statement {
+            self.held = Some(self.shared.acquire(Role::Reader).await?);
+        }
+        let offload = self.shared.options.offload;
+        let run = move |held: &mut Held, arguments: &A| held.verb(verb, arguments);
+        let result = offload::run(offload, &mut self.held, arguments, run).await;
+        if result.is_err() || self.consistency == Consistency::Statement {
+            self.held = None;
+        }
+        result
+    }
+}
+
+/// A connection whose reads all see this instant.
+async fn instant(shared: &Arc<Shared>) -> Result<Held> {
+    let offload = shared.options.offload;
+    let mut held = Some(shared.acquire(Role::Reader).await?);
+    if shared.options.is_memory() {
+        return offload::run(offload, &mut held, &(), |held, ()| held.copy()).await;
+    }
+    offload::run(offload, &mut held, &(), |held, ()| held.begin_read()).await?;
+    Ok(held.expect("a connection comes back from work that ran"))
+}
+
+macro_rules! snapshot {
+    (
+        transaction { $($transaction:tt)* }
+        snapshot { $($(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident, ($($sa:ident: $sty:ty)?) -> $sr:ty;)* }
+    ) => {
+        impl Snapshot for SqliteSnapshot {
+            $(async fn $sm(&mut self $(, $sa: &$sty)?) -> Result<$sr> {
+                self.verb($sm, argument!($($sa)?)).await
+            })*
+        }
+    };
+}
+with_verbs!(snapshot);
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    clippy::unnecessary_wraps,
+    reason = "every verb has this form"
+)]
+fn read_clock(session: Session<'_>, (): &()) -> Result<Timestamp> {
+    Ok(session.now())
+}
+
+/// Runs a scan: the parameters of its page and whatever else it names.
+fn scan(
+    session: Session<'_>,
+    sql: &'static str,
+    page: &Page,
+    more: &[(&str, &dyn ToSql)],
+) -> Result<Vec<ExecutionId>> {
+    let scope = &page.scope;
+    // Before every key: no partition is negative.
+    let after_partition = page.after.map_or(-1, |after| i64::from(after.partition.0));
+    let after_id = page.after.map_or([0; 16], |after| after.uuid.into_bytes());
+    let (namespace, instance_tag) = (scope.namespace.as_deref(), scope.instance_tag.as_deref());
+    let mut parameters = named_params! {
+        ":partition_from": scope.partitions.start,
+        ":partition_to": scope.partitions.end,
+        ":after_partition": after_partition,
+        ":after_id": after_id,
+        ":namespace": namespace,
+        ":instance_tag": instance_tag,
+        ":limit": page.limit,
+    }
+    .to_vec();
+    parameters.extend_from_slice(more);
+    let mut statement = session.prepare(sql)?;
+    let id = |columns: &mut Columns<'_>| columns.execution_id("id");
+    decode::rows(&mut statement, &*parameters, "execution", id)
+}
+
+fn scan_upstreams(session: Session<'_>, scan: &UpstreamScan) -> Result<Vec<ExecutionId>> {
+    let finished_by = scan.finished_by.map(|at| at.0);
+    let more: [(&str, &dyn ToSql); 1] = [(":finished_by", &finished_by)];
+    self::scan(session, sql!(scan_upstreams), &scan.page, &more)
+}
+
+fn scan_stuck_groups(session: Session<'_>, page: &Page) -> Result<Vec<ExecutionId>> {
+    scan(session, sql!(scan_stuck_groups), page, &[])
+}
+
+fn scan_overdue(session: Session<'_>, scan: &OverdueScan) -> Result<Vec<ExecutionId>> {
+    self::scan(session, sql!(scan_overdue), &scan.page, &[(":now", &scan.now.0)])
+}
+
+fn plan_groups(session: Session<'_>, query: &PlanQuery) -> Result<Vec<ExecutionId>> {
+    let Some(first) = query.upstreams.first() else { return Ok(Vec::new()) };
+    let partition = first.partition;
+    let alone = query.upstreams.iter().all(|upstream| upstream.partition == partition);
+    assert!(alone, "a plan walks one partition");
+    let ids: Vec<String> =
+        query.upstreams.iter().map(|upstream| upstream.uuid.simple().to_string()).collect();
+    let mut statement = session.prepare(sql!(plan_groups))?;
+    let parameters = params![json(&ids), partition.0, query.limit];
+    decode::rows(&mut statement, parameters, "edge", |columns| {
+        columns.execution_in(partition, "downstream")
+    })
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "every verb has this form")]
+fn read_event(session: Session<'_>, id: &EventId) -> Result<Option<Event>> {
+    let Ok(number) = i64::try_from(id.0) else { return Ok(None) };
+    let mut statement = session.prepare(sql!(read_event))?;
+    let rows = decode::rows(&mut statement, params![number], "completion_event", decode::event)?;
+    Ok(rows.into_iter().next())
+}
+
+fn describe_flow(session: Session<'_>, key: &FlowKey) -> Result<Option<Flow>> {
+    flow(session, sql!(describe_flow), key)
+}
+
+fn describe_executions(session: Session<'_>, key: &FlowKey) -> Result<Vec<ExecutionView>> {
+    of_flow(session, sql!(describe_executions), "execution", key, decode::view)
+}
+
+fn describe_groups(session: Session<'_>, key: &FlowKey) -> Result<Vec<Group>> {
+    of_flow(session, sql!(describe_groups), "edge_group", key, decode::group)
+}
+
+fn describe_edges(session: Session<'_>, key: &FlowKey) -> Result<Vec<Edge>> {
+    of_flow(session, sql!(describe_edges), "edge", key, decode::edge)
+}
+
+fn of_flow<T>(
+    session: Session<'_>,
+    sql: &'static str,
+    table: &'static str,
+    key: &FlowKey,
+    decode: impl Fn(&mut Columns<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let parameters = params![key.partition.0, key.id.0.as_bytes()];
+    let mut statement = session.prepare(sql)?;
+    decode::rows(&mut statement, parameters, table, decode)
+}
+
+fn describe_execution(session: Session<'_>, id: &ExecutionId) -> Result<Option<ExecutionView>> {
+    let ids = std::slice::from_ref(id);
+    let rows = by_id(session, sql!(describe_execution), "execution", ids, decode::view)?;
+    Ok(rows.into_iter().next())
+}

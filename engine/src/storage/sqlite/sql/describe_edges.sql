@@ -1,0 +1,16 @@
+-- Guards nothing: the edges of one flow, found through its groups.
+select
+  e.partition,
+  e.downstream,
+  e.upstream,
+  e.accepts,
+  e.resolution,
+  e.upstream_incarnation,
+  e.passes_as
+from edge_group as g
+cross join edge as e
+on e.partition = g.partition
+and e.downstream = g.downstream
+where g.partition = :partition
+and g.flow = :flow
+order by e.downstream, e.upstream

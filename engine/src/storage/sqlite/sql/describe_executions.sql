@@ -1,0 +1,41 @@
+-- Guards nothing: the executions of one flow.
+select
+  partition,
+  id,
+  flow,
+  state,
+  cause,
+  incarnation,
+  propagated,
+  has_in,
+  has_out,
+  not_before,
+  deadline,
+  attempt,
+  charged,
+  give_backs,
+  epoch,
+  nonce,
+  request,
+  granted_at,
+  expires_at,
+  finished_at,
+  max_attempts,
+  backoff,
+  backoff_delay_ms,
+  backoff_factor,
+  backoff_cap_ms,
+  attempt_timeout_ms,
+  name,
+  kind,
+  lane,
+  priority,
+  namespace,
+  instance_tag,
+  payload,
+  worker,
+  result
+from execution
+where partition = :partition
+and flow = :flow
+order by id

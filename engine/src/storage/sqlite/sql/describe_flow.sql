@@ -1,0 +1,14 @@
+-- Guards nothing: one row by its key.
+select
+  partition,
+  id,
+  namespace,
+  instance_tag,
+  closing,
+  revision,
+  content_hash,
+  request,
+  created_at
+from flow
+where partition = :partition
+and id = :id

@@ -1,0 +1,16 @@
+-- Guards nothing: the groups of one flow.
+select
+  partition,
+  downstream,
+  flow,
+  policy,
+  k,
+  on_satisfied,
+  edges,
+  satisfied,
+  unsatisfied,
+  decision
+from edge_group
+where partition = :partition
+and flow = :flow
+order by downstream

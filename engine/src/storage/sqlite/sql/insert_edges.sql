@@ -1,0 +1,19 @@
+-- An edge between the two is an error.
+insert into edge (
+  partition,
+  downstream,
+  upstream,
+  accepts,
+  resolution,
+  upstream_incarnation,
+  passes_as
+)
+values (
+  :partition,
+  :downstream,
+  :upstream,
+  :accepts,
+  :resolution,
+  :upstream_incarnation,
+  :passes_as
+)

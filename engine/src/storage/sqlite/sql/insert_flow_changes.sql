@@ -1,0 +1,9 @@
+-- Guards nothing: the number of a change is its key.
+insert into flow_change (
+  partition,
+  flow
+)
+values (
+  :partition,
+  :flow
+)

@@ -1,0 +1,12 @@
+-- A request that exists stays.
+insert into sibling_request (
+  partition,
+  downstream,
+  flow
+)
+values (
+  :partition,
+  :downstream,
+  :flow
+)
+on conflict (partition, downstream) do nothing

@@ -1,0 +1,18 @@
+-- The first writer of a key keeps it.
+insert into submission (
+  namespace,
+  key,
+  partition,
+  flow,
+  content_hash,
+  request
+)
+values (
+  :namespace,
+  :key,
+  :partition,
+  :flow,
+  :content_hash,
+  :request
+)
+on conflict (namespace, key) do nothing

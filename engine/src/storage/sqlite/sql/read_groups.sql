@@ -1,0 +1,15 @@
+-- Guards nothing: one row by its key.
+select
+  partition,
+  downstream,
+  flow,
+  policy,
+  k,
+  on_satisfied,
+  edges,
+  satisfied,
+  unsatisfied,
+  decision
+from edge_group
+where partition = :partition
+and downstream = :downstream

@@ -1,0 +1,9 @@
+-- Guards nothing: one row by its key.
+select
+  partition,
+  flow,
+  content_hash,
+  request
+from submission
+where namespace = :namespace
+and key = :key

@@ -1,0 +1,9 @@
+-- Flips an edge once: only while it is pending.
+update edge
+set
+  resolution = :resolution,
+  upstream_incarnation = :upstream_incarnation
+where partition = :partition
+and downstream = :downstream
+and upstream = :upstream
+and (resolution = 0 or not :guarded)

@@ -1,0 +1,10 @@
+-- Only pending edges; one is enough.
+select
+  partition,
+  upstream
+from edge
+where partition = :partition
+and upstream = :upstream
+and resolution = 0
+order by downstream
+limit 1

@@ -1,0 +1,33 @@
+-- Changes the row only in the state and at the epoch that it was read with.
+update execution
+set
+  state = :state,
+  cause = :cause,
+  incarnation = :incarnation,
+  propagated = :propagated,
+  has_in = :has_in,
+  has_out = :has_out,
+  not_before = :not_before,
+  deadline = :deadline,
+  attempt = :attempt,
+  charged = :charged,
+  give_backs = :give_backs,
+  epoch = :epoch,
+  nonce = :nonce,
+  request = :request,
+  granted_at = :granted_at,
+  expires_at = :expires_at,
+  worker = iif(:nonce is null, null, worker),
+  instance = iif(:nonce is null, null, instance),
+  finished_at = :finished_at,
+  max_attempts = :max_attempts,
+  backoff = :backoff,
+  backoff_delay_ms = :backoff_delay_ms,
+  backoff_factor = :backoff_factor,
+  backoff_cap_ms = :backoff_cap_ms,
+  attempt_timeout_ms = :attempt_timeout_ms,
+  result = iif(:keep_result, result, :result)
+where partition = :partition
+and id = :id
+and state = :guard_state
+and epoch = :guard_epoch

@@ -1,0 +1,505 @@
+//! The verbs of a transaction on SQLite, one function each. Never decides anything.
+//!
+//! Set-based verbs run their one statement once a row, in key order: inside a process there is no
+//! round trip to save. Parameters are bound in the order in which the SQL first names them.
+
+use std::sync::Arc;
+
+use rusqlite::{ToSql, params};
+
+use super::decode::{self, Columns};
+use super::pool::{Held, Role, Session, Shared};
+use super::{error, offload, sql};
+use crate::identity::{ExecutionId, FlowKey, RequestId};
+use crate::mutants::ensure_rule;
+use crate::state::ClosePolicy;
+use crate::storage::{
+    Attempt, AttemptKey, ClaimQuery, CommitError, Edge, EdgeFlip, EdgeKey, Execution,
+    ExecutionWrite, Flow, Grant, Group, Guarded, Inserted, NewEvent, NewExecution, PendingEdge,
+    Result, ResultChange, SiblingRequest, StorageError, Submission, SubmissionKey, Transaction,
+    claim_rank, codes,
+};
+use crate::time::Timestamp;
+use crate::with_verbs;
+
+/// A transaction on SQLite, the only writer of its database.
+pub struct SqliteTransaction {
+    held: Option<Held>,
+    shared: Arc<Shared>,
+}
+
+impl SqliteTransaction {
+    pub(super) async fn begin(shared: &Arc<Shared>) -> Result<Self> {
+        let shared = Arc::clone(shared);
+        let mut held = Some(shared.acquire(Role::Writer).await?);
+        let offload = shared.options.offload;
+        offload::run(offload, &mut held, &(), |held, ()| held.begin_write()).await?;
+        Ok(Self { held, shared })
+    }
+
+    async fn verb<A, T>(
+        &mut self,
+        verb: fn(Session<'_>, &A) -> Result<T>,
+        arguments: &A,
+    ) -> Result<T>
+    where
+        A: ToOwned + Sync + ?Sized + 'static,
+        A::Owned: Send + 'static,
+        T: Send + 'static,
+    {
+        let offload = self.shared.options.offload;
+        let run = move |held: &mut Held, arguments: &A| held.verb(verb, arguments);
+        let result = offload::run(offload, &mut self.held, arguments, run).await;
+        if result.is_err() {
+            self.held = None;
+        }
+        result
+    }
+}
+
+/// The argument of a verb; a verb without one takes the unit.
+macro_rules! argument {
+    () => {
+        &()
+    };
+    ($argument:ident) => {
+        $argument
+    };
+}
+pub(super) use argument;
+
+macro_rules! transaction {
+    (
+        transaction { $($(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident, ($($ta:ident: $tty:ty)?) -> $tr:ty;)* }
+        snapshot { $($snapshot:tt)* }
+    ) => {
+        impl Transaction for SqliteTransaction {
+            $(async fn $tm(&mut self $(, $ta: &$tty)?) -> Result<$tr> {
+                self.verb($tm, argument!($($ta)?)).await
+            })*
+
+            async fn commit(mut self) -> Result<(), CommitError> {
+                let offload = self.shared.options.offload;
+                offload::run(offload, &mut self.held, &(), |held, ()| held.commit()).await
+            }
+
+            async fn rollback(mut self) {
+                let offload = self.shared.options.offload;
+                let rolled_back: Result<()> =
+                    offload::run(offload, &mut self.held, &(), |held, ()| {
+                        held.roll_back();
+                        Ok(())
+                    })
+                    .await;
+                // An error says that the transaction was over already, or is rolled back elsewhere.
+                drop(rolled_back);
+            }
+        }
+    };
+}
+with_verbs!(transaction);
+
+/// The rows in key order, as they are locked and written.
+fn in_order<T, K: Ord>(rows: &[T], key: impl Fn(&T) -> K) -> Vec<&T> {
+    let mut ordered: Vec<&T> = rows.iter().collect();
+    ordered.sort_by_key(|row| key(row));
+    let distinct = ordered.windows(2).all(|pair| key(pair[0]) != key(pair[1]));
+    ensure_rule!(distinct, "a key stands twice in the list of a verb");
+    ordered
+}
+
+/// Runs a statement that changes rows once for each parameter list; returns how many it changed.
+fn change(session: Session<'_>, sql: &'static str, parameters: &[&dyn ToSql]) -> Result<usize> {
+    session.prepare(sql)?.execute(parameters).map_err(|e| error::of_verb(&e))
+}
+
+/// Runs a query once for each execution, in id order.
+pub(super) fn by_id<T>(
+    session: Session<'_>,
+    sql: &'static str,
+    table: &'static str,
+    ids: &[ExecutionId],
+    decode: impl Fn(&mut Columns<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut statement = session.prepare(sql)?;
+    let mut found = Vec::with_capacity(ids.len());
+    for id in in_order(ids, |id| *id) {
+        let parameters = params![id.partition.0, id.uuid.as_bytes()];
+        found.extend(decode::rows(&mut statement, parameters, table, &decode)?);
+    }
+    Ok(found)
+}
+
+fn missing(what: &str, id: ExecutionId) -> StorageError {
+    StorageError::Corrupt(format!("execution {id} has {what} and no row").into())
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    clippy::unnecessary_wraps,
+    reason = "every verb has this form"
+)]
+fn clock(session: Session<'_>, (): &()) -> Result<Timestamp> {
+    Ok(session.now())
+}
+
+fn insert_submission(session: Session<'_>, row: &Submission) -> Result<Inserted> {
+    let parameters = params![
+        &*row.key.namespace,
+        &*row.key.key,
+        row.flow.partition.0,
+        row.flow.id.0.as_bytes(),
+        row.content_hash,
+        row.request.0.as_bytes(),
+    ];
+    change(session, sql!(insert_submission), parameters).map(inserted)
+}
+
+fn inserted(rows: usize) -> Inserted {
+    assert!(rows <= 1, "an insert of one row changed {rows}");
+    if rows == 1 { Inserted::New } else { Inserted::Exists }
+}
+
+fn read_submission(session: Session<'_>, key: &SubmissionKey) -> Result<Option<Submission>> {
+    let mut statement = session.prepare(sql!(read_submission))?;
+    let parameters = params![&*key.namespace, &*key.key];
+    let rows =
+        decode::rows(&mut statement, parameters, "submission", |row| decode::submission(row, key))?;
+    Ok(rows.into_iter().next())
+}
+
+fn insert_flow(session: Session<'_>, row: &Flow) -> Result<Inserted> {
+    let parameters = params![
+        row.key.partition.0,
+        row.key.id.0.as_bytes(),
+        &*row.namespace,
+        row.instance_tag.as_deref(),
+        row.closing.map(codes::close_policy),
+        codes::bits(row.revision),
+        row.content_hash,
+        row.request.0.as_bytes(),
+        row.created_at.0,
+    ];
+    change(session, sql!(insert_flow), parameters).map(inserted)
+}
+
+fn read_flow(session: Session<'_>, key: &FlowKey) -> Result<Option<Flow>> {
+    flow(session, sql!(read_flow), key)
+}
+
+pub(super) fn flow(session: Session<'_>, sql: &'static str, key: &FlowKey) -> Result<Option<Flow>> {
+    let mut statement = session.prepare(sql)?;
+    let parameters = params![key.partition.0, key.id.0.as_bytes()];
+    let rows = decode::rows(&mut statement, parameters, "flow", decode::flow)?;
+    Ok(rows.into_iter().next())
+}
+
+fn insert_executions(session: Session<'_>, rows: &[NewExecution]) -> Result<()> {
+    for row in in_order(rows, |row| row.execution.id) {
+        let (execution, definition) = (&row.execution, &row.definition);
+        assert!(execution.lease.is_none(), "an execution is inserted without a lease");
+        let backoff = codes::backoff(execution.retry.backoff);
+        let parameters = params![
+            execution.id.partition.0,
+            execution.id.uuid.as_bytes(),
+            execution.flow.0.as_bytes(),
+            execution.state.code(),
+            execution.cause.map(codes::cause),
+            execution.incarnation,
+            execution.propagated,
+            execution.has_in,
+            execution.has_out,
+            execution.not_before.0,
+            execution.deadline.map(|at| at.0),
+            execution.attempt,
+            execution.charged,
+            execution.give_backs,
+            codes::bits(execution.epoch),
+            execution.finished_at.map(|at| at.0),
+            execution.retry.max_attempts,
+            backoff.kind,
+            backoff.delay_ms,
+            backoff.factor,
+            backoff.cap_ms,
+            execution.retry.attempt_timeout_ms,
+            &*definition.name,
+            &*definition.kind,
+            &*definition.lane,
+            definition.priority,
+            &*definition.namespace,
+            definition.instance_tag.as_deref(),
+            &*definition.payload,
+        ];
+        change(session, sql!(insert_executions), parameters)?;
+    }
+    Ok(())
+}
+
+fn insert_groups(session: Session<'_>, rows: &[Group]) -> Result<()> {
+    for row in in_order(rows, |row| row.downstream) {
+        let join = codes::join(row.policy);
+        let parameters = params![
+            row.downstream.partition.0,
+            row.downstream.uuid.as_bytes(),
+            row.flow.0.as_bytes(),
+            join.kind,
+            join.k,
+            join.on_satisfied,
+            row.edges,
+            row.satisfied,
+            row.unsatisfied,
+            codes::decision(row.decision),
+        ];
+        change(session, sql!(insert_groups), parameters)?;
+    }
+    Ok(())
+}
+
+fn insert_edges(session: Session<'_>, rows: &[Edge]) -> Result<()> {
+    for row in in_order(rows, |row| row.key) {
+        assert_one_partition(row.key);
+        let parameters = params![
+            row.key.downstream.partition.0,
+            row.key.downstream.uuid.as_bytes(),
+            row.key.upstream.uuid.as_bytes(),
+            row.accepts.bits(),
+            codes::resolution(row.resolution),
+            row.upstream_incarnation,
+            row.passes_as.as_deref(),
+        ];
+        change(session, sql!(insert_edges), parameters)?;
+    }
+    Ok(())
+}
+
+fn assert_one_partition(key: EdgeKey) {
+    let (downstream, upstream) = (key.downstream, key.upstream);
+    assert_eq!(downstream.partition, upstream.partition, "an edge leaves its flow: {key:?}");
+}
+
+fn insert_flow_changes(session: Session<'_>, flows: &[FlowKey]) -> Result<()> {
+    for flow in in_order(flows, |flow| *flow) {
+        let parameters = params![flow.partition.0, flow.id.0.as_bytes()];
+        change(session, sql!(insert_flow_changes), parameters)?;
+    }
+    Ok(())
+}
+
+fn read_grants(session: Session<'_>, request: &RequestId) -> Result<Vec<Grant>> {
+    let mut statement = session.prepare(sql!(read_grants))?;
+    let parameters = params![request.0.as_bytes()];
+    decode::rows(&mut statement, parameters, "execution", decode::grant)
+}
+
+fn claim_executions(session: Session<'_>, query: &ClaimQuery) -> Result<Vec<Grant>> {
+    assert!(!query.lanes.is_empty(), "a claim names its lanes");
+    let mut statement = session.prepare(sql!(claim_executions))?;
+    let parameters = params![
+        query.charge,
+        codes::bits(query.nonce),
+        query.request.0.as_bytes(),
+        query.now.0,
+        (query.now + query.lease).0,
+        &*query.worker,
+        &*query.instance,
+        json(&query.lanes),
+        query.partitions.start,
+        query.partitions.end,
+        query.namespace.as_deref(),
+        (!query.kinds.is_empty()).then(|| json(&query.kinds)),
+        query.limit,
+    ];
+    let mut grants = decode::rows(&mut statement, parameters, "execution", decode::grant)?;
+    grants.sort_by_key(|grant| {
+        let execution = &grant.execution;
+        let rank = claim_rank(execution, grant.definition.priority);
+        (rank, execution.not_before, execution.id)
+    });
+    Ok(grants)
+}
+
+/// A list for `json_each`.
+pub(super) fn json(list: &[impl serde::Serialize]) -> String {
+    serde_json::to_string(list).expect("a list of texts has a JSON form")
+}
+
+fn lock_executions(session: Session<'_>, keys: &[ExecutionId]) -> Result<Vec<Execution>> {
+    by_id(session, sql!(lock_executions), "execution", keys, decode::execution)
+}
+
+fn take_executions(session: Session<'_>, keys: &[ExecutionId]) -> Result<Vec<Execution>> {
+    by_id(session, sql!(take_executions), "execution", keys, decode::execution)
+}
+
+fn write_executions(session: Session<'_>, rows: &[ExecutionWrite]) -> Result<Vec<ExecutionId>> {
+    let mut written = Vec::with_capacity(rows.len());
+    for row in in_order(rows, |row| row.after.id) {
+        let changed = write_execution(session, row)?;
+        assert!(changed <= 1, "a write by primary key changed {changed} rows");
+        if changed == 1 {
+            written.push(row.after.id);
+        }
+    }
+    Ok(written)
+}
+
+fn write_execution(session: Session<'_>, row: &ExecutionWrite) -> Result<usize> {
+    let after = &row.after;
+    let backoff = codes::backoff(after.retry.backoff);
+    let result = match &row.result {
+        ResultChange::Keep | ResultChange::Clear => None,
+        ResultChange::Set(bytes) => Some(&**bytes),
+    };
+    let parameters = params![
+        after.state.code(),
+        after.cause.map(codes::cause),
+        after.incarnation,
+        after.propagated,
+        after.has_in,
+        after.has_out,
+        after.not_before.0,
+        after.deadline.map(|at| at.0),
+        after.attempt,
+        after.charged,
+        after.give_backs,
+        codes::bits(after.epoch),
+        after.lease.map(|lease| codes::bits(lease.nonce)),
+        after.lease.map(|lease| lease.request.0.into_bytes()),
+        after.lease.map(|lease| lease.granted_at.0),
+        after.lease.map(|lease| lease.expires_at.0),
+        after.finished_at.map(|at| at.0),
+        after.retry.max_attempts,
+        backoff.kind,
+        backoff.delay_ms,
+        backoff.factor,
+        backoff.cap_ms,
+        after.retry.attempt_timeout_ms,
+        row.result == ResultChange::Keep,
+        result,
+        after.id.partition.0,
+        after.id.uuid.as_bytes(),
+        row.guard.state.code(),
+        codes::bits(row.guard.epoch),
+    ];
+    change(session, sql!(write_executions), parameters)
+}
+
+fn insert_attempts(session: Session<'_>, rows: &[Attempt]) -> Result<()> {
+    for row in in_order(rows, |row| row.key) {
+        let reported = codes::reported(row.reported);
+        let parameters = params![
+            row.key.incarnation,
+            row.key.attempt,
+            codes::bits(row.epoch),
+            codes::bits(row.nonce),
+            codes::attempt_end(row.end),
+            reported.kind,
+            reported.value,
+            codes::bits(row.payload_hash),
+            row.granted_at.0,
+            row.ended_at.0,
+            row.key.execution.partition.0,
+            row.key.execution.uuid.as_bytes(),
+        ];
+        if change(session, sql!(insert_attempts), parameters)? == 0 {
+            return Err(missing("an attempt", row.key.execution));
+        }
+    }
+    Ok(())
+}
+
+fn read_attempt(session: Session<'_>, key: &AttemptKey) -> Result<Option<Attempt>> {
+    let mut statement = session.prepare(sql!(read_attempt))?;
+    let (execution, incarnation, attempt) = (key.execution, key.incarnation, key.attempt);
+    let parameters =
+        params![execution.partition.0, execution.uuid.as_bytes(), incarnation, attempt];
+    let rows = decode::rows(&mut statement, parameters, "attempt", decode::attempt)?;
+    Ok(rows.into_iter().next())
+}
+
+fn insert_events(session: Session<'_>, rows: &[NewEvent]) -> Result<()> {
+    for row in in_order(rows, |row| (row.execution, row.incarnation)) {
+        let parameters = params![
+            row.flow.0.as_bytes(),
+            row.incarnation,
+            codes::outcome(row.outcome),
+            row.occurred_at.0,
+            row.execution.partition.0,
+            row.execution.uuid.as_bytes(),
+        ];
+        if change(session, sql!(insert_events), parameters)? == 0 {
+            return Err(missing("an event", row.execution));
+        }
+    }
+    Ok(())
+}
+
+fn lock_groups(session: Session<'_>, keys: &[ExecutionId]) -> Result<Vec<Group>> {
+    by_id(session, sql!(lock_groups), "edge_group", keys, decode::group)
+}
+
+fn read_groups(session: Session<'_>, keys: &[ExecutionId]) -> Result<Vec<Group>> {
+    by_id(session, sql!(read_groups), "edge_group", keys, decode::group)
+}
+
+fn pending_edges(session: Session<'_>, groups: &[ExecutionId]) -> Result<Vec<PendingEdge>> {
+    by_id(session, sql!(pending_edges), "edge", groups, decode::pending_edge)
+}
+
+fn resolve_edges(session: Session<'_>, rows: &[EdgeFlip]) -> Result<Vec<EdgeKey>> {
+    let mut flipped = Vec::with_capacity(rows.len());
+    for row in in_order(rows, |row| row.key) {
+        assert_one_partition(row.key);
+        let parameters = params![
+            codes::resolution(row.resolution),
+            row.upstream_incarnation,
+            row.key.downstream.partition.0,
+            row.key.downstream.uuid.as_bytes(),
+            row.key.upstream.uuid.as_bytes(),
+            row.guarded == Guarded::Yes,
+        ];
+        if change(session, sql!(resolve_edges), parameters)? == 1 {
+            flipped.push(row.key);
+        }
+    }
+    Ok(flipped)
+}
+
+fn write_groups(session: Session<'_>, rows: &[Group]) -> Result<u64> {
+    let mut changed = 0;
+    for row in in_order(rows, |row| row.downstream) {
+        let parameters = params![
+            row.satisfied,
+            row.unsatisfied,
+            codes::decision(row.decision),
+            row.downstream.partition.0,
+            row.downstream.uuid.as_bytes(),
+        ];
+        changed += u64::from(change(session, sql!(write_groups), parameters)? == 1);
+    }
+    Ok(changed)
+}
+
+fn with_pending_edges(session: Session<'_>, upstreams: &[ExecutionId]) -> Result<Vec<ExecutionId>> {
+    let sql = sql!(with_pending_edges);
+    by_id(session, sql, "edge", upstreams, |columns| columns.execution_id("upstream"))
+}
+
+fn insert_sibling_requests(session: Session<'_>, rows: &[SiblingRequest]) -> Result<()> {
+    for row in in_order(rows, |row| row.group) {
+        let group = row.group;
+        let parameters = params![group.partition.0, group.uuid.as_bytes(), row.flow.0.as_bytes()];
+        change(session, sql!(insert_sibling_requests), parameters)?;
+    }
+    Ok(())
+}
+
+fn read_closings(session: Session<'_>, flows: &[FlowKey]) -> Result<Vec<(FlowKey, ClosePolicy)>> {
+    let mut statement = session.prepare(sql!(read_closings))?;
+    let mut closed = Vec::new();
+    for flow in in_order(flows, |flow| *flow) {
+        let parameters = params![flow.partition.0, flow.id.0.as_bytes()];
+        closed.extend(decode::rows(&mut statement, parameters, "flow", decode::closing)?);
+    }
+    Ok(closed)
+}
