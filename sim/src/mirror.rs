@@ -155,6 +155,11 @@ impl Mirror {
         &self.attempts.rows
     }
 
+    /// Every submission, in key order.
+    pub fn submissions(&self) -> &[Submission] {
+        &self.submissions.rows
+    }
+
     /// Every flow, in key order.
     pub fn flows(&self) -> &[Flow] {
         &self.flows.rows

@@ -104,11 +104,13 @@ impl SqliteLane {
 
     /// Reads the file back and compares it with what the judge knows.
     pub(crate) fn differs_from_mirror(&self) -> Option<String> {
-        let (flows, attempts) = world(|world| {
+        let (flows, attempts, submissions) = world(|world| {
             let mirror = world.judge.mirror();
             let flows: Vec<FlowKey> = mirror.flows().iter().map(|flow| flow.key).collect();
             let attempts: Vec<_> = mirror.attempts().iter().map(|one| one.key).collect();
-            (flows, attempts)
+            let submissions: Vec<_> =
+                mirror.submissions().iter().map(|one| one.key.clone()).collect();
+            (flows, attempts, submissions)
         });
         let mut rows = Commit::default();
         let mut reader = now(self.storage.snapshot(Consistency::Snapshot)).ok()?;
@@ -122,13 +124,12 @@ impl SqliteLane {
         for key in attempts {
             rows.attempts.extend(now(transaction.read_attempt(&key)).ok()?);
         }
+        for key in submissions {
+            rows.submissions.extend(now(transaction.read_submission(&key)).ok()?);
+        }
         now(transaction.rollback());
-        let mut database = Mirror::of(&rows);
-        world(|world| {
-            let mirror = world.judge.mirror();
-            database.adopt_submissions(mirror);
-            mirror.differs(&database)
-        })
+        let database = Mirror::of(&rows);
+        world(|world| world.judge.mirror().differs(&database))
     }
 }
 

@@ -248,7 +248,7 @@ macro_rules! model {
         impl Snapshot for ModelSnapshot {
             $(async fn $sm(&mut self $(, $sa: &$sty)?) -> Result<$sr> {
                 let frozen = &mut self.frozen;
-                let run = |world: &mut World, _: &mut Cursor, _: &Permit| {
+                let run = move |world: &mut World, _: &mut Cursor, _: &Permit| {
                     let database = frozen.as_deref().unwrap_or(&world.database);
                     Step::Done(database.$sm($($sa)?))
                 };
