@@ -8,7 +8,7 @@ use crate::history::{Change, Commit};
 use super::Database;
 use super::rows::{Member, TableName, Target, on_table};
 use super::session::SessionId;
-use super::table::{Slot, Table};
+use super::table::{Replaced, Slot, Table};
 
 impl Database {
     /// Commits, and reports every row that was written, as the rows were first acquired; false if
@@ -65,7 +65,7 @@ impl Database {
     }
 
     fn settle_execution(&mut self, slot: Slot, commit: &mut Commit) -> bool {
-        let Some(before) = self.executions.settle(slot) else { return false };
+        let Some(Replaced { before }) = self.executions.settle(slot) else { return false };
         let after = self.executions.row(slot).committed.as_ref().expect("settled a moment ago");
         self.sets.moved(slot, before.as_ref(), after);
         let execution = |member: &Member| -> Execution { member.execution };
@@ -82,7 +82,7 @@ fn change<K: Ord + Clone, V: Clone>(
     slot: Slot,
     changes: &mut Vec<Change<V>>,
 ) -> bool {
-    let Some(before) = table.settle(slot) else { return false };
+    let Some(Replaced { before }) = table.settle(slot) else { return false };
     changes.push(Change { before, after: table.row(slot).committed.clone() });
     true
 }

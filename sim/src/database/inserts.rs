@@ -167,14 +167,18 @@ impl Database {
             return Err(self.wait(session, V::TABLE.row(slot)));
         }
         self.session_mut(session).waiting = None;
-        if let Place::Visible(_) = place {
-            return Ok(Inserted::Exists);
+        let (inserted, slot) = if let Place::Visible(slot) = place {
+            (Inserted::Exists, slot)
+        } else {
+            let Some(value) = make(self) else { return Ok(Inserted::New) };
+            let slot = V::table_mut(self).insert(place, key.clone(), value, session);
+            self.session_mut(session).owned.push(V::TABLE.row(slot));
+            (Inserted::New, slot)
+        };
+        if V::TABLE.insert_may_wait() {
+            self.check_order(session, V::TABLE.row(slot));
         }
-        let Some(value) = make(self) else { return Ok(Inserted::New) };
-        let slot = V::table_mut(self).insert(place, key.clone(), value, session);
-        self.session_mut(session).owned.push(V::TABLE.row(slot));
-        self.check_order(session, V::TABLE.row(slot));
-        Ok(Inserted::New)
+        Ok(inserted)
     }
 
     /// Inserts rows whose keys must be new. `make` may say that a row joins nothing.

@@ -36,6 +36,11 @@ pub(super) enum Place {
     InFlight(Slot),
 }
 
+/// What a commit replaced; nothing by an insert.
+pub(super) struct Replaced<V> {
+    pub(super) before: Option<V>,
+}
+
 /// Rows by key.
 #[derive(Clone, Debug)]
 pub(super) struct Table<K, V> {
@@ -165,13 +170,12 @@ impl<K: Ord + Clone, V> Table<K, V> {
         self.index.len() == entries
     }
 
-    /// Makes the dirty version the committed one and frees the row; returns what it replaced, or
-    /// `None` if nothing was written.
-    pub(super) fn settle(&mut self, slot: Slot) -> Option<Option<V>> {
+    /// Makes the dirty version the committed one and frees the row; `None` if nothing was written.
+    pub(super) fn settle(&mut self, slot: Slot) -> Option<Replaced<V>> {
         let row = self.row_mut(slot);
         row.owner = 0;
         let dirty = row.dirty.take()?;
-        Some(row.committed.replace(dirty))
+        Some(Replaced { before: row.committed.replace(dirty) })
     }
 
     /// Deletes every committed version.
