@@ -392,3 +392,115 @@ impl Row for OutEdge {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sluicegate::policy::{AcceptSet, JoinPolicy};
+    use sluicegate::state::State;
+
+    use super::*;
+    use crate::invariants::testing::{Step, Story, after};
+
+    /// A fan of five, in, out and through, as its submit wrote it.
+    fn submitted() -> Commit {
+        let names = ["a", "b", "c", "d", "e"];
+        let edges: Vec<(&str, &str, AcceptSet)> = names
+            .iter()
+            .flat_map(|name| [("root", *name), (*name, "sink")])
+            .map(|(upstream, downstream)| (upstream, downstream, AcceptSet::ON_SUCCESS))
+            .collect();
+        let story = Story::flow(&edges, JoinPolicy::AllOf).grant("root");
+        let mut steps = story.ends("submitted").steps;
+        let Step::Commit(commit, _) = steps.swap_remove(0) else { panic!("a submit is a commit") };
+        *commit
+    }
+
+    fn check_finds_everything(mirror: &Mirror, commit: &Commit) {
+        for row in commit.executions.iter().filter_map(|change| change.after) {
+            assert_eq!(mirror.execution(row.id), Some(&row));
+            let at = mirror.execution_index(row.id).unwrap();
+            assert_eq!(mirror.executions()[at], row);
+            let edges = commit.edges.iter().filter_map(|change| change.after.clone());
+            let (into, from): (Vec<Edge>, Vec<Edge>) = edges
+                .filter(|edge| edge.key.downstream == row.id || edge.key.upstream == row.id)
+                .partition(|edge| edge.key.downstream == row.id);
+            let sorted = |mut edges: Vec<Edge>| {
+                edges.sort_by_key(|edge| edge.key);
+                edges
+            };
+            assert_eq!(mirror.edges_into(row.id), sorted(into));
+            assert_eq!(mirror.edges_from(row.id).cloned().collect::<Vec<_>>(), sorted(from));
+            assert_eq!(mirror.group(row.id).is_some(), row.has_in);
+        }
+    }
+
+    #[test]
+    fn rows_are_found_however_they_came() {
+        let commit = submitted();
+        let mut reversed = commit.clone();
+        reversed.executions.reverse();
+        reversed.groups.reverse();
+        reversed.edges.reverse();
+        let mut singly = Mirror::default();
+        for at in 0..reversed.edges.len().max(reversed.executions.len()) {
+            let one = |at: usize| at..at + 1;
+            singly.apply(&Commit {
+                executions: reversed.executions.get(one(at)).unwrap_or_default().to_vec(),
+                groups: reversed.groups.get(one(at)).unwrap_or_default().to_vec(),
+                edges: reversed.edges.get(one(at)).unwrap_or_default().to_vec(),
+                ..Commit::default()
+            });
+        }
+        for mirror in [Mirror::of(&commit), Mirror::of(&reversed), singly] {
+            check_finds_everything(&mirror, &commit);
+        }
+    }
+
+    #[test]
+    fn deleted_rows_are_gone_and_reset_forgets_the_rest() {
+        let commit = submitted();
+        let mut mirror = Mirror::of(&commit);
+        let gone = commit.edges[0].after.clone().unwrap();
+        let edges = vec![Change { before: Some(gone.clone()), after: None }];
+        mirror.apply(&Commit { edges, ..Commit::default() });
+        assert_eq!(mirror.edge(gone.key), None);
+        assert_eq!(mirror.edges().len(), commit.edges.len() - 1);
+        assert!(mirror.edges_from(gone.key.upstream).all(|edge| edge.key != gone.key));
+        mirror.reset();
+        assert_eq!(mirror.differs(&Mirror::default()), None);
+        assert_eq!((mirror.commits(), mirror.executions().len()), (0, 0));
+    }
+
+    fn check_differs(tamper: impl FnOnce(&mut Commit), named: &str) {
+        let mut database = submitted();
+        tamper(&mut database);
+        let difference = Mirror::of(&submitted()).differs(&Mirror::of(&database));
+        let difference = difference.expect(named);
+        assert!(difference.starts_with(named), "{difference}");
+    }
+
+    #[test]
+    fn differences_are_named_by_their_table() {
+        assert_eq!(Mirror::of(&submitted()).differs(&Mirror::of(&submitted())), None);
+        check_differs(|rows| after(&mut rows.executions[2]).state = State::Active, "execution: ");
+        check_differs(|rows| rows.executions.truncate(3), "execution: ");
+        check_differs(|rows| rows.groups.clear(), "group: ");
+        check_differs(|rows| rows.edges.truncate(3), "edge: ");
+        check_differs(|rows| rows.flows.clear(), "flow: ");
+        check_differs(|rows| rows.submissions.clear(), "submission: ");
+    }
+
+    #[test]
+    fn events_may_be_missing_from_the_database_but_not_appear_in_it() {
+        let steps = Story::chain().event("a", Outcome::Failed).ends("an event").steps;
+        let mut with = Mirror::default();
+        let mut without = Mirror::default();
+        for step in &steps {
+            let Step::Commit(commit, _) = step else { panic!("nothing but commits") };
+            with.apply(commit);
+            without.apply(&Commit { events: Vec::new(), ..(**commit).clone() });
+        }
+        assert_eq!(with.differs(&without), None);
+        assert!(without.differs(&with).unwrap().starts_with("events: "));
+    }
+}

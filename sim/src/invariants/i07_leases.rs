@@ -1,6 +1,6 @@
 //! I7: one live lease, fenced; only its holder or the reaper, in time, ends it.
 
-use sluicegate::state::State;
+use sluicegate::state::{Outcome, State};
 use sluicegate::storage::{Attempt, AttemptEnd, Execution, Lease};
 
 use super::{
@@ -12,7 +12,7 @@ pub(super) const INVARIANT: Invariant = Invariant {
     id: "I7",
     title: "one live lease an execution; every write under it names it, and its end raises the epoch",
     commit: Some(check),
-    observe: Some(check_grant_is_known),
+    observe: Some(check_told),
     quiescent: None,
     #[cfg(test)]
     rejects: tests::rejects,
@@ -26,6 +26,9 @@ fn check(context: &Context<'_>) -> Verdict {
     }
     let mut ends = 0;
     for (before, after) in context.moved() {
+        if before.lease.is_none() && takes_a_worker(before.state, after.state) {
+            return Err(format!("a worker wrote without a lease: {before:?}, {after:?}"));
+        }
         if !raises_the_epoch(before, after) {
             return Err(format!("the epoch does not fence {before:?} from {after:?}"));
         }
@@ -44,6 +47,13 @@ fn check(context: &Context<'_>) -> Verdict {
     }
     let attempts = &context.commit.attempts;
     Err(format!("{} attempts recorded for {ends} ended leases: {attempts:?}", attempts.len()))
+}
+
+/// Transitions that nobody but the holder of a lease may cause.
+fn takes_a_worker(from: State, to: State) -> bool {
+    let by_worker =
+        matches!(to, State::Suspended | State::Terminal(Outcome::Succeeded | Outcome::Failed));
+    by_worker && from != to
 }
 
 fn raises_the_epoch(before: &Execution, after: &Execution) -> bool {
@@ -103,18 +113,29 @@ fn was_over(context: &Context<'_>, before: &Execution) -> bool {
     context.commit.clock.is_some() && over_at.is_some_and(|over_at| over_at <= highest)
 }
 
-fn check_grant_is_known(hearing: &Hearing<'_>) -> Verdict {
-    let Observation::Granted { holder } = hearing.observation else { return Ok(()) };
-    if hearing.mirror.holds(holder) || hearing.mirror.attempt_of(holder).is_some() {
+/// A worker that was told of a grant, or that its report was accepted, did hold that lease.
+fn check_told(hearing: &Hearing<'_>) -> Verdict {
+    let observation = hearing.observation;
+    let known = match observation {
+        Observation::Granted { holder } => {
+            hearing.mirror.holds(holder) || hearing.mirror.attempt_of(holder).is_some()
+        }
+        Observation::Reported { holder, .. } => {
+            let taken = |end| matches!(end, AttemptEnd::Expired | AttemptEnd::Revoked);
+            hearing.mirror.attempt_of(holder).is_some_and(|attempt| !taken(attempt.end))
+        }
+        Observation::Submitted { .. } | Observation::LeaseLost { .. } => true,
+    };
+    if known {
         return Ok(());
     }
-    Err(format!("a worker was told of a grant that never committed: {holder:?}"))
+    Err(format!("a worker was told of a lease that it did not hold: {observation:?}"))
 }
 
 #[cfg(test)]
 mod tests {
     use sluicegate::state::{Outcome, State};
-    use sluicegate::storage::{Attempt, AttemptEnd, Execution};
+    use sluicegate::storage::{Attempt, AttemptEnd, Execution, Reported};
     use sluicegate::time::Timestamp;
 
     use crate::history::{Commit, Holder, Observation};
@@ -139,6 +160,10 @@ mod tests {
     pub(super) fn rejects() -> Vec<History> {
         let story = Story::chain().grant("a");
         let holder = story.holder("a");
+        let reported = Reported::Finished(Outcome::Succeeded);
+        let holder_of_two = Holder { attempt: 2, ..holder };
+        let zombie =
+            Observation::Reported { holder: holder_of_two, end: AttemptEnd::Completed, reported };
         let unknown = Observation::Granted { holder: Holder { nonce: 0, ..holder } };
         vec![
             granted(|row| row.lease = None).ends("active without a lease"),
@@ -183,6 +208,15 @@ mod tests {
                 })
                 .ends("granted over a live lease"),
             Story::chain().grant("a").told(unknown).ends("grant that never was"),
+            expired()
+                .grant("a")
+                .complete("a", Outcome::Succeeded)
+                .told(zombie)
+                .ends("report accepted under the lease of another attempt"),
+            expired()
+                .record("a", AttemptEnd::Completed)
+                .tamper(|commit| commit.attempts.clear())
+                .ends("accepted without a trace although the reaper has requeued"),
         ]
     }
 }

@@ -1,6 +1,6 @@
 //! I11: attempts are counted at the grant, given back within limits, and wait their delay.
 
-use sluicegate::state::State;
+use sluicegate::state::{Cause, State};
 use sluicegate::storage::{Attempt, AttemptEnd, Execution, Reported};
 use sluicegate::time::micros;
 
@@ -26,6 +26,9 @@ fn check(context: &Context<'_>) -> Verdict {
         if !counts(before, after, attempt) {
             return Err(format!("miscounted after {attempt:?}: {before:?}, {after:?}"));
         }
+        if attempt.is_some_and(|attempt| !gives_up(after, attempt)) {
+            return Err(format!("gave up too early after {attempt:?}: {before:?}, {after:?}"));
+        }
         if lease_granted(before, after) && !is_due(context, before, after) {
             return Err(format!("claimed before its time: {before:?}, {after:?}"));
         }
@@ -38,6 +41,17 @@ fn check(context: &Context<'_>) -> Verdict {
         }
     }
     Ok(())
+}
+
+/// An attempt that could be tried again ends its execution only if it was the last, or too late.
+fn gives_up(after: &Execution, attempt: &Attempt) -> bool {
+    use AttemptEnd::{Expired, FailedRetryable, Released};
+    let retryable = matches!(attempt.end, Expired | FailedRetryable | Released);
+    match after.cause {
+        Some(Cause::AttemptsExhausted) => retryable && after.charged == after.retry.max_attempts,
+        Some(Cause::Handler) => !retryable,
+        _ => true,
+    }
 }
 
 fn counts(before: &Execution, after: &Execution, attempt: Option<&Attempt>) -> bool {
@@ -81,6 +95,7 @@ fn keeps_its_time(before: &Execution, after: &Execution) -> bool {
 mod tests {
     use std::time::Duration;
 
+    use sluicegate::state::Outcome;
     use sluicegate::storage::{AttemptEnd, Execution};
     use sluicegate::time::Timestamp;
 
@@ -105,6 +120,16 @@ mod tests {
         };
         let tick = Duration::from_micros(1);
         vec![
+            Story::chain()
+                .grant("a")
+                .wait(LEASE)
+                .complete("a", Outcome::Expired)
+                .ends("gave up with attempts left"),
+            Story::chain()
+                .grant("a")
+                .complete("a", Outcome::Failed)
+                .tamper(|commit| commit.attempts[0].end = AttemptEnd::FailedRetryable)
+                .ends("retryable failure taken for a fatal one"),
             granted(|row| row.charged = 0).ends("grant not charged"),
             granted(|row| row.charged = 2).ends("grant charged twice"),
             granted(|row| row.give_backs = 1).ends("grant gives back"),

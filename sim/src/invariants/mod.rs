@@ -18,7 +18,7 @@ mod i18_sequential;
 mod i21_propagated;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -245,7 +245,8 @@ impl Judge {
         &self.told
     }
 
-    /// Takes a commit in and checks it; the first violation in the order of the table.
+    /// Takes a commit in and checks it; the first violation in the order of the table. An empty
+    /// commit carries what the lock-order graph says against a transaction that wrote nothing.
     pub fn commit(
         &mut self,
         commit: &Commit,

@@ -229,15 +229,22 @@ impl Story {
         self.commit(commit)
     }
 
-    /// A hop flips every pending out-edge of these terminal executions, decides and propagates.
+    /// A hop flips every out-edge of these terminal executions, decides and propagates.
     pub(crate) fn hop(self, upstreams: &[&str]) -> Story {
+        let outcome = |name| self.row(name).state.outcome().expect("the story ended it");
+        let upstreams: Vec<(&str, Outcome)> =
+            upstreams.iter().map(|name| (*name, outcome(name))).collect();
+        self.hop_as(&upstreams)
+    }
+
+    /// A hop that takes these outcomes for those of its upstreams.
+    pub(crate) fn hop_as(self, upstreams: &[(&str, Outcome)]) -> Story {
         let mut commit = Commit::default();
-        for name in upstreams {
+        for (name, outcome) in upstreams {
             let upstream = self.row(name);
-            let outcome = upstream.state.outcome().expect("the story ended it");
             for edge in self.mirror.edges_from(upstream.id) {
                 let mut flipped = edge.clone();
-                flipped.resolution = oracle::resolve(edge.accepts, outcome);
+                flipped.resolution = oracle::resolve(edge.accepts, *outcome);
                 flipped.upstream_incarnation = Some(upstream.incarnation);
                 commit.edges.push(Change { before: Some(edge.clone()), after: Some(flipped) });
             }
@@ -346,6 +353,7 @@ impl Story {
         let reported = Reported::Finished(Outcome::Succeeded);
         let mut commit = Commit::default();
         commit.attempts.push(Attempt { end, reported, ..last });
+        commit.events.push(self.completion(name, Outcome::Succeeded));
         commit.executions.push(self.change(name, |row| {
             finish(row, Outcome::Succeeded, Cause::Handler, self.now);
         }));
@@ -401,6 +409,12 @@ impl Story {
         let commit = self.last_commit().clone();
         self.mirror.apply(&commit);
         self
+    }
+
+    /// The last commit changes this execution besides.
+    pub(crate) fn besides(self, name: &str, change: impl FnOnce(&mut Execution)) -> Story {
+        let change = self.change(name, change);
+        self.tamper(|commit| commit.executions.push(change))
     }
 
     /// The lock-order graph objects to the last commit.

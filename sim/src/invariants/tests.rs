@@ -1,12 +1,13 @@
 //! The table as a whole: every invariant rejects its histories, and none rejects a lawful one.
 
-use sluicegate::policy::{AcceptSet, JoinPolicy, OnSatisfied};
-use sluicegate::state::Outcome;
-use sluicegate::storage::{AttemptEnd, Reported};
+use sluicegate::mutants::Mutant;
+use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
+use sluicegate::state::{Outcome, State};
+use sluicegate::storage::{AttemptEnd, Execution, Reported};
 
 use super::testing::{History, LEASE, RETRY_DELAY, Story, after};
 use super::{Judge, TABLE};
-use crate::history::{Holder, Observation};
+use crate::history::{Commit, Holder, Observation};
 
 const ANY: JoinPolicy = JoinPolicy::AnyOf { on_satisfied: OnSatisfied::LetRun };
 
@@ -113,19 +114,18 @@ fn lawful() -> Vec<History> {
                 .hop(&["a"]),
         )
         .ends("failure, release and expiry before success"),
-        Story::chain()
-            .tamper(|commit| {
-                let rows = commit.executions.iter_mut().map(after);
-                rows.for_each(|row| row.retry.max_attempts = 1);
-            })
-            .grant("a")
-            .wait(LEASE)
-            .complete("a", Outcome::Expired)
-            .hop(&["a"])
-            .quiescent()
-            .ends("the last lease expires"),
+        timed_out().hop(&["a"]).quiescent().ends("the last lease expires"),
         replies(),
     ]
+}
+
+/// The only attempt of a ran out of time.
+fn timed_out() -> Story {
+    let story = Story::chain().tamper(|commit| {
+        let rows = commit.executions.iter_mut().map(after);
+        rows.for_each(|row| row.retry.max_attempts = 1);
+    });
+    story.grant("a").wait(LEASE).complete("a", Outcome::Expired)
 }
 
 fn replies() -> History {
@@ -188,4 +188,88 @@ fn published_design_is_judged_without_the_propagated_flag() {
 #[should_panic(expected = "no invariant `I99`")]
 fn unknown_ids_are_refused() {
     let _ = Judge::new().without("I99");
+}
+
+/// What a planted bug of the cascade would leave behind, up to the commit that shows it.
+fn planted_in_cascades() -> Vec<(Mutant, History)> {
+    use Outcome::{Failed, Skipped, Succeeded};
+    let ended = |outcome| Story::chain().grant("a").complete("a", outcome);
+    let joined = |outcome| Story::join(ANY).grant("a").grant("b").complete("a", outcome);
+    let second_hop = |story: Story| story.complete("b", Succeeded).hop(&["b"]);
+    let started = || joined(Succeeded).hop(&["a"]).grant("c");
+    let decided =
+        |decision| move |commit: &mut Commit| after(&mut commit.groups[0]).decision = decision;
+    let fires_again = |row: &mut Execution| (row.state, row.lease) = (State::Ready, None);
+    vec![
+        (Mutant::P01, ended(Succeeded).alter("a", |row| row.propagated = true).ends("marked")),
+        (Mutant::P05, joined(Failed).hop(&["a"]).alter_edge("a", "c", |_| {}).ends("twice")),
+        (
+            Mutant::P06,
+            joined(Failed).hop(&["a"]).alter_group("c", |row| row.unsatisfied = 2).ends("counted"),
+        ),
+        (Mutant::P08, second_hop(started()).besides("c", fires_again).ends("fires again")),
+        (
+            Mutant::P09,
+            second_hop(started().end("c", AttemptEnd::FailedRetryable))
+                .besides("c", |row| row.not_before = row.not_before - RETRY_DELAY)
+                .ends("fires again"),
+        ),
+        (
+            Mutant::P15,
+            ended(Failed).hop(&["a"]).tamper(decided(Decision::Undecided)).ends("ignored"),
+        ),
+        (Mutant::P16, ended(Skipped).hop_as(&[("a", Succeeded)]).ends("skip as success")),
+        (Mutant::P17, timed_out().hop_as(&[("a", Succeeded)]).ends("expiry as success")),
+        (
+            Mutant::P18,
+            joined(Failed).hop(&["a"]).tamper(decided(Decision::Impossible)).ends("at once"),
+        ),
+        (
+            Mutant::P19,
+            ended(Failed).hop(&["a"]).tamper(|commit| commit.events.clear()).ends("no event"),
+        ),
+        (Mutant::P57, Story::chain().out_of_order("groups b, a").ends("locks out of order")),
+    ]
+}
+
+/// What a planted bug of an attempt would leave behind, up to the commit or reply that shows it.
+fn planted_in_attempts() -> Vec<(Mutant, History)> {
+    let granted = || Story::chain().grant("a");
+    let expired = || granted().wait(LEASE).end("a", AttemptEnd::Expired);
+    let first_row = |tamper: fn(&mut Execution)| {
+        move |commit: &mut Commit| tamper(after(&mut commit.executions[0]))
+    };
+    let zombie = Observation::Reported {
+        holder: granted().holder("a"),
+        end: AttemptEnd::Completed,
+        reported: Reported::Finished(Outcome::Succeeded),
+    };
+    let second = || expired().wait(RETRY_DELAY).grant("a").complete("a", Outcome::Succeeded);
+    let renewed = granted().wait(LEASE / 2).renew("a").wait(LEASE / 2);
+    let failed = granted().end("a", AttemptEnd::FailedRetryable);
+    vec![
+        (Mutant::P32, second().told(zombie).ends("zombie of attempt 1")),
+        (Mutant::P33, expired().record("a", AttemptEnd::Completed).ends("after the reaper")),
+        (Mutant::P34, expired().tamper(first_row(|row| row.epoch -= 1)).ends("same epoch")),
+        (Mutant::P35, renewed.end("a", AttemptEnd::Expired).ends("renewed in between")),
+        (Mutant::P36, timed_out().tamper(|commit| commit.events.clear()).ends("no event")),
+        (
+            Mutant::P37,
+            failed
+                .tamper(first_row(|row| row.not_before = row.not_before - RETRY_DELAY))
+                .ends("no delay"),
+        ),
+        (Mutant::P38, granted().tamper(first_row(|row| row.charged = 0)).ends("not charged")),
+    ]
+}
+
+#[test]
+fn planted_bugs_are_named_by_an_invariant_of_their_list() {
+    for (mutant, history) in planted_in_cascades().into_iter().chain(planted_in_attempts()) {
+        let (id, name) = (mutant.id(), history.name);
+        let (at, violation) = history.judge(Judge::new()).expect_err(&format!("{id}, `{name}`"));
+        let named = mutant.seen_by().split(' ').any(|id| id == violation.invariant);
+        assert!(named, "{id}, `{name}`, of {}: {violation}", mutant.seen_by());
+        assert_eq!(at + 1, history.steps.len(), "{id}, `{name}`: {violation}");
+    }
 }
