@@ -244,14 +244,12 @@ impl Universe {
 
     /// Moves virtual time to whatever comes next; false if nothing does.
     fn let_time_pass(&mut self) -> bool {
+        self.plan_next_turns();
         let mut next = world(|world| world.next_event());
         for (index, actor) in self.actors.iter().enumerate() {
             if let Some(at) = self.wakes_at(index, actor) {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
-        }
-        if next.is_none() {
-            next = self.wake_for_later();
         }
         let Some(next) = next else { return false };
         world(|world| {
@@ -292,17 +290,23 @@ impl Universe {
         (!actor.done && actor.next_at < i64::MAX).then_some(actor.next_at)
     }
 
-    /// Nobody has a timer: what a row waits for comes next, and wakes whoever may act on it.
-    fn wake_for_later(&mut self) -> Option<i64> {
-        let (at, now) = world(|world| (world.next_interesting(), world.now));
-        let at = at?.max(now + 1);
+    /// Idle actors look again a little after a commit that they have not seen, and at the instant at
+    /// which some row can next be acted on.
+    fn plan_next_turns(&mut self) {
+        let mut interesting = None;
         for actor in &mut self.actors {
-            let acts = matches!(actor.role, Role::Worker | Role::Reconciler);
-            if acts && !actor.off && actor.op.is_none() && !actor.done {
-                actor.next_at = at;
+            if actor.op.is_some() || actor.done || actor.off {
+                continue;
+            }
+            let (now, unseen) = world(|world| (world.now, actor.seen != world.version));
+            if unseen {
+                actor.next_at = actor.next_at.min(now + POLL_US);
+            } else if actor.next_at == i64::MAX && actor.role != Role::Dispatcher {
+                let found =
+                    interesting.get_or_insert_with(|| world(|world| world.next_interesting()));
+                actor.next_at = found.unwrap_or(i64::MAX);
             }
         }
-        Some(at)
     }
 
     /// Fails every lock wait that has lasted for the storage's limit.
