@@ -1,6 +1,7 @@
 //! Several transactions, readers and threads on one database.
 
 use super::*;
+use crate::storage::boxed::BoxStorage;
 use crate::storage::{Contention, Inserted, StorageError};
 
 const BUSY: StorageError = StorageError::Contention(Contention::Busy);
@@ -68,6 +69,19 @@ fn what_was_committed_is_there_after_reopening() {
     drop(storage);
     let storage = SqliteStorage::open(in_file(&directory)).unwrap();
     assert_eq!(ready(reader(&storage).describe_flow(&flow_key(1))), Ok(Some(flow(1))));
+}
+
+#[test]
+fn a_boxed_handle_does_the_same() {
+    on_each(|storage| {
+        let boxed = BoxStorage::new(storage.clone());
+        let row = flow(1);
+        let mut transaction = ready(boxed.begin()).unwrap();
+        assert_eq!(ready(transaction.insert_flow(&row)), Ok(Inserted::New));
+        ready(transaction.commit()).unwrap();
+        let mut snapshot = ready(boxed.snapshot(Consistency::Snapshot)).unwrap();
+        assert_eq!(ready(snapshot.describe_flow(&row.key)), Ok(Some(row)));
+    });
 }
 
 #[test]
@@ -140,4 +154,20 @@ fn without_a_runtime_the_blocking_pool_is_this_thread() {
     let storage = SqliteStorage::open(SqliteOptions::memory()).unwrap();
     submit(&storage, &flow(1), &[], &[], &[]);
     assert_eq!(ready(reader(&storage).describe_flow(&flow_key(1))), Ok(Some(flow(1))));
+}
+
+#[test]
+fn of_several_that_open_a_new_file_at_once_one_migrates_and_all_go_on() {
+    for _ in 0..10 {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("flows.db");
+        let opened: Vec<_> = std::thread::scope(|scope| {
+            let open = || SqliteStorage::open(SqliteOptions::file(&path)).err();
+            let threads: Vec<_> = (0..6).map(|_| scope.spawn(open)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(opened, vec![None; 6]);
+        let storage = SqliteStorage::open(in_file(&directory)).unwrap();
+        assert_eq!(value::<i64>(&storage, "select count(*) from sluicegate_schema"), 1);
+    }
 }
