@@ -8,7 +8,7 @@ fn main() {
     let lane = if args[1] == "sqlite" { LaneKind::Sqlite } else { LaneKind::Model };
     let (a, b): (u64, u64) = (args[2].parse().unwrap(), args[3].parse().unwrap());
     let engine = if args.get(4).is_some_and(|x| x == "published") { EngineKind::Published } else { EngineKind::Sluicegate };
-    let campaign = Campaign { lane, profile: Profile::Quick, engine, mutant: None, flow: None };
+    let campaign = Campaign { lane, profile: if std::env::args().any(|x| x == "swarm") { Profile::Swarm } else { Profile::Quick }, engine, mutant: args.get(5).and_then(|m| sluicegate::mutants::Mutant::ALL.iter().find(|x| x.id() == m).copied()), flow: None };
     let t = std::time::Instant::now();
     let mut bad = 0;
     for seed in a..b {
