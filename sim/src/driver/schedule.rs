@@ -234,6 +234,8 @@ impl Universe {
             world.trace.ended(world.now, id(index), progress != Progress::Failed);
             actor.next_at = match progress {
                 Progress::Worked => world.now,
+                // What fails although nothing has changed is tried again less and less often.
+                Progress::Failed if actor.seen == world.version => world.now + POLL_US,
                 Progress::Failed => world.now + RETRY_US,
                 Progress::Idle => idle_until(actor.role, actor.seen, world),
                 Progress::Done => i64::MAX,
@@ -252,6 +254,11 @@ impl Universe {
             }
         }
         let Some(next) = next else { return false };
+        if let Some(limit) = self.quiet_limit
+            && world(|world| next > world.written_at.max(self.phase_from) + limit)
+        {
+            return false;
+        }
         world(|world| {
             let us = (next - world.now).max(0);
             world.pass(us);
