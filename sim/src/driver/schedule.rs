@@ -13,6 +13,7 @@ use crate::driver::universe::{End, Universe, id};
 use crate::driver::world::{
     LOCK_TIMEOUT_US, Pending, Permit, SESSION_LIMIT_US, STATEMENT_US, Standing, World, world,
 };
+use crate::invariants::Violation;
 use crate::tape::{Chance, Site};
 
 /// Virtual time between two turns of an actor that polls.
@@ -23,6 +24,13 @@ const RETRY_US: i64 = 50_000;
 pub(crate) const SIGMA_US: i64 = 1_000_000;
 /// A universe of this lane has at most so many actors.
 const ACTORS_MAX: usize = 64;
+
+/// Who goes on.
+enum Picked {
+    Actor(usize),
+    Nobody,
+    Violation(Box<Violation>),
+}
 
 /// Why the loop ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,17 +47,16 @@ impl Universe {
     /// Runs until nothing is left to do, the universe ends, or faults are to stop.
     pub(crate) fn settle(&mut self) -> Settled {
         loop {
-            if let Some(violation) = world(|world| world.violation.take()) {
-                return Settled::Ended(End::Violated(violation));
-            }
-            if self.visited_before() {
+            if self.memo.is_some() && self.visited_before() {
                 return Settled::Ended(End::Pruned);
             }
-            let Some(index) = self.pick() else {
-                match self.let_time_pass() {
+            let index = match world(|world| self.pick(world)) {
+                Picked::Actor(index) => index,
+                Picked::Violation(violation) => return Settled::Ended(End::Violated(*violation)),
+                Picked::Nobody => match self.let_time_pass() {
                     true => continue,
                     false => return Settled::Quiet,
-                }
+                },
             };
             self.steps_left -= 1;
             if self.steps_left == 0 {
@@ -66,13 +73,43 @@ impl Universe {
     }
 
     /// The actor that goes on: the present one, unless the tape deviates or it cannot.
-    fn pick(&mut self) -> Option<usize> {
-        let may_deviate = self.delays_left > 0
-            && world(|world| world.faults_on && (world.odds.schedule > 0 || world.counting));
-        let stays = self.can_go_on(self.current);
-        if stays && !may_deviate {
-            return Some(self.current);
+    fn pick(&mut self, world: &mut World) -> Picked {
+        if let Some(violation) = world.violation.take() {
+            return Picked::Violation(Box::new(violation));
         }
+        world.tally.steps += 1;
+        let stays = self.can_go_on(world, self.current);
+        if self.deviates(world) {
+            return self.choose(world, stays);
+        }
+        if stays {
+            return Picked::Actor(self.current);
+        }
+        let able = (0..self.actors.len()).find(|index| self.can_go_on(world, *index));
+        match able {
+            Some(index) => {
+                self.current = index;
+                Picked::Actor(index)
+            }
+            None => Picked::Nobody,
+        }
+    }
+
+    /// True if the schedule may leave its default here. Counting chooses among all actors at once;
+    /// otherwise one cell says whether, and a second one to whom.
+    fn deviates(&self, world: &mut World) -> bool {
+        if self.delays_left == 0 || !world.faults_on {
+            return false;
+        }
+        if world.counting {
+            return true;
+        }
+        let chance = Chance::Of(world.odds.schedule);
+        world.odds.schedule > 0 && world.tape.draw(Site::Schedule, 2, chance) == 1
+    }
+
+    /// Chooses among everyone who can go on, the default first.
+    fn choose(&mut self, world: &mut World, stays: bool) -> Picked {
         let mut able = [0_usize; ACTORS_MAX];
         let mut count = 0;
         if stays {
@@ -80,68 +117,55 @@ impl Universe {
             count += 1;
         }
         for index in 0..self.actors.len() {
-            if index != self.current && self.can_go_on(index) {
+            if index != self.current && self.can_go_on(world, index) {
                 able[count] = index;
                 count += 1;
-                if !may_deviate {
-                    break;
-                }
             }
         }
         if count == 0 {
-            return None;
+            return Picked::Nobody;
         }
-        let drawn = match may_deviate {
-            true => world(|world| {
-                let chance = Chance::Of(world.odds.schedule);
-                let arity = u16::try_from(count).unwrap_or(u16::MAX);
-                usize::from(world.tape.draw(Site::Schedule, arity, chance))
-            }),
-            false => 0,
-        };
+        let arity = u16::try_from(count).unwrap_or(u16::MAX);
+        let drawn = usize::from(world.tape.draw(Site::Schedule, arity, Chance::Even));
         if drawn > 0 {
             self.delays_left -= 1;
-            world(|world| world.tally.delays += 1);
+            world.tally.delays += 1;
         }
         self.current = able[drawn];
-        Some(self.current)
+        Picked::Actor(self.current)
     }
 
     /// True if the actor has a statement, a timer or a turn that can go on now.
-    fn can_go_on(&self, index: usize) -> bool {
+    fn can_go_on(&self, world: &World, index: usize) -> bool {
         let actor = &self.actors[index];
-        world(|world| {
-            if actor.off || actor.asleep_until > world.now {
-                return false;
-            }
-            let slot = &world.slots[index];
-            if actor.op.is_some() {
-                return match slot.pending {
-                    Some(Pending::Timer(at)) => at <= world.now,
-                    Some(Pending::Statement(_)) => match slot.standing {
-                        Standing::Waiting(_) => !world.is_blocked(index),
-                        _ => true,
-                    },
-                    None => true,
-                };
-            }
-            if actor.done {
-                return false;
-            }
-            let woken = match actor.role {
-                Role::Client => false,
-                // Only commits that wrote wake an idle actor.
-                Role::Worker => actor.seen != world.version && actor.next_at == i64::MAX,
-                Role::Dispatcher => slot.noticed,
-                Role::Reconciler => false,
+        if actor.off || actor.asleep_until > world.now {
+            return false;
+        }
+        let slot = &world.slots[index];
+        if actor.op.is_some() {
+            return match slot.pending {
+                Some(Pending::Timer(at)) => at <= world.now,
+                Some(Pending::Statement(_)) => match slot.standing {
+                    Standing::Waiting(_) => !world.is_blocked(index),
+                    _ => true,
+                },
+                None => true,
             };
-            woken || actor.next_at <= world.now
-        })
+        }
+        if actor.done {
+            return false;
+        }
+        let woken = match actor.role {
+            Role::Client | Role::Reconciler => false,
+            // Only commits that wrote wake an idle actor.
+            Role::Worker => actor.seen != world.version && actor.next_at == i64::MAX,
+            Role::Dispatcher => slot.noticed,
+        };
+        woken || actor.next_at <= world.now
     }
 
     /// One step of one actor: begins its turn, lets time arrive, or meets its statement.
     fn step(&mut self, index: usize) {
-        world(|world| world.tally.steps += 1);
         if self.actors[index].op.is_none() {
             self.begin_turn(index);
             self.poll(index);
@@ -182,13 +206,18 @@ impl Universe {
 
     /// Lets the pending statement go on with that permit, and handles the wait that it may begin.
     fn execute(&mut self, index: usize, permit: Permit) {
-        world(|world| {
-            world.slots[index].permit = Some(permit);
+        let waited = world(|world| {
             world.pass(STATEMENT_US);
+            let slot = &mut world.slots[index];
+            slot.permit = Some(permit);
+            matches!(slot.standing, Standing::Waiting(_))
         });
-        let waited = world(|world| matches!(world.slots[index].standing, Standing::Waiting(_)));
         self.poll(index);
-        let standing = world(|world| world.slots[index].standing.clone());
+        let standing = world(|world| match &world.slots[index].standing {
+            Standing::Free | Standing::Yielded => None,
+            standing => Some(standing.clone()),
+        });
+        let Some(standing) = standing else { return };
         match standing {
             Standing::Free | Standing::Yielded => {}
             Standing::Waiting(_) if waited => {}
@@ -300,20 +329,19 @@ impl Universe {
     /// Idle actors look again a little after a commit that they have not seen, and at the instant at
     /// which some row can next be acted on.
     fn plan_next_turns(&mut self) {
-        let mut interesting = None;
-        for actor in &mut self.actors {
-            if actor.op.is_some() || actor.done || actor.off {
-                continue;
+        world(|world| {
+            for actor in &mut self.actors {
+                if actor.op.is_some() || actor.done || actor.off {
+                    continue;
+                }
+                if actor.seen != world.version {
+                    actor.next_at = actor.next_at.min(world.now + POLL_US);
+                } else if actor.next_at == i64::MAX && actor.role != Role::Dispatcher {
+                    let next = world.next_interesting(actor.looked_at);
+                    actor.next_at = next.unwrap_or(i64::MAX);
+                }
             }
-            let (now, unseen) = world(|world| (world.now, actor.seen != world.version));
-            if unseen {
-                actor.next_at = actor.next_at.min(now + POLL_US);
-            } else if actor.next_at == i64::MAX && actor.role != Role::Dispatcher {
-                let found =
-                    interesting.get_or_insert_with(|| world(|world| world.next_interesting()));
-                actor.next_at = found.unwrap_or(i64::MAX);
-            }
-        }
+        });
     }
 
     /// Fails every lock wait that has lasted for the storage's limit.
@@ -378,12 +406,14 @@ impl World {
         lingering.chain(self.late.iter().map(|late| late.at)).min()
     }
 
-    /// The next instant at which a committed row can be acted on that cannot be now.
-    fn next_interesting(&self) -> Option<i64> {
-        let now = self.storage_now();
+    /// The next instant at which a committed row can be acted on that could not be when somebody
+    /// looked at it last, in virtual time; it may have passed.
+    fn next_interesting(&self, looked_at: Timestamp) -> Option<i64> {
+        // A clock that has stepped back since makes the past interesting again.
+        let after = looked_at.min(self.storage_now());
         let mut next: Option<Timestamp> = None;
         let mut consider = |at: Option<Timestamp>| {
-            if let Some(at) = at.filter(|at| *at > now) {
+            if let Some(at) = at.filter(|at| *at > after) {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
         };

@@ -65,6 +65,8 @@ pub(crate) struct Actor {
     pub(crate) op: Option<Op>,
     /// The version of the database when its last turn began.
     pub(crate) seen: u64,
+    /// What the storage's clock showed when its last turn began.
+    pub(crate) looked_at: sluicegate::time::Timestamp,
     /// Virtual time before which it begins no turn of its own accord.
     pub(crate) next_at: i64,
     /// It stands still, or is being restarted, since then.
@@ -231,6 +233,7 @@ impl Universe {
         actor.op = Some(op);
         world(|world| {
             actor.seen = world.version;
+            actor.looked_at = world.storage_now();
             world.slots[index].noticed = false;
             world.trace.began(world.now, id(index));
         });
@@ -371,6 +374,7 @@ fn cast(plan: &Plan) -> Vec<Actor> {
                 nth,
                 op: None,
                 seen: u64::MAX,
+                looked_at: sluicegate::time::Timestamp::default(),
                 next_at: 0,
                 asleep_until: 0,
                 done: false,

@@ -11,7 +11,7 @@ use sluicegate::time::Timestamp;
 use crate::database::{Database, SessionId};
 use crate::driver::tally::{Sometimes, Tally};
 use crate::driver::trace::Trace;
-use crate::faults::{FaultKind, Point};
+use crate::faults::{FaultKind, Point, Strikes};
 use crate::history::{ActorId, Commit, Observation};
 use crate::invariants::{Judge, Violation};
 use crate::plan::{EngineKind, LaneKind, Plan};
@@ -124,7 +124,7 @@ pub(crate) struct World {
     pub(crate) dispatchers: std::ops::Range<usize>,
     pub(crate) random: SplitMix,
     pub(crate) tape: Tape,
-    pub(crate) faults: Vec<FaultKind>,
+    pub(crate) strikes: Strikes,
     pub(crate) faults_left: u32,
     pub(crate) faults_on: bool,
     pub(crate) odds: crate::plan::Odds,
@@ -178,7 +178,7 @@ impl World {
             dispatchers: 0..0,
             random: SplitMix(0),
             tape: Tape::quiet(),
-            faults: Vec::new(),
+            strikes: Strikes::default(),
             faults_left: 0,
             faults_on: false,
             odds: crate::plan::Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
@@ -216,8 +216,7 @@ impl World {
         self.dispatchers = first..first + usize::from(cast.dispatchers);
         self.random = SplitMix(plan.ids_seed ^ 0x5157_4943_4547_4154);
         self.tape = tape;
-        self.faults.clear();
-        self.faults.extend(&plan.faults);
+        self.strikes.set(&plan.faults);
         self.faults_left = plan.faults_max;
         self.faults_on = true;
         self.odds = plan.odds;
@@ -270,17 +269,16 @@ impl World {
         if !self.faults_on || self.faults_left == 0 {
             return None;
         }
-        let strikes = |kind: &&FaultKind| kind.strikes_at(point);
-        let arity = 1 + u16::try_from(self.faults.iter().filter(strikes).count()).unwrap_or(0);
         let chance = match point {
             Point::Statement(_) => Chance::Of(self.odds.fault),
             Point::Wait(_) | Point::Await | Point::Notice | Point::Heal => {
                 Chance::Of(self.odds.wait)
             }
         };
+        let kinds = self.strikes.at(point);
+        let arity = 1 + u16::try_from(kinds.len()).unwrap_or(0);
         let drawn = self.tape.draw(site, arity, chance);
-        let index = usize::from(drawn).checked_sub(1)?;
-        let kind = *self.faults.iter().filter(strikes).nth(index)?;
+        let kind = kinds[usize::from(drawn).checked_sub(1)?];
         self.faults_left -= 1;
         self.tally.fault(kind, point);
         self.trace.fault(self.now, kind);

@@ -1,6 +1,8 @@
 //! The faults that a universe can suffer: one row each. A row says where a fault can strike; the
 //! driver carries it out.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use sluicegate::storage::{Contention, Kind, Verb};
 
@@ -81,6 +83,31 @@ pub enum Point {
     Heal,
 }
 
+impl Point {
+    /// How many points there are: each verb, executed or waiting, and those without a verb.
+    pub const COUNT: usize = 2 * Verb::ALL.len() + 3;
+
+    /// Every point.
+    pub fn all() -> impl Iterator<Item = Point> {
+        let verbs = Verb::ALL.iter();
+        let waits = verbs.clone().map(|verb| Point::Wait(*verb));
+        let others = [Point::Await, Point::Notice, Point::Heal];
+        verbs.map(|verb| Point::Statement(*verb)).chain(waits).chain(others)
+    }
+
+    /// Its number, below [`Point::COUNT`].
+    pub fn index(self) -> usize {
+        let verbs = Verb::ALL.len();
+        match self {
+            Point::Statement(verb) => verb as usize,
+            Point::Wait(verb) => verbs + verb as usize,
+            Point::Await => 2 * verbs,
+            Point::Notice => 2 * verbs + 1,
+            Point::Heal => 2 * verbs + 2,
+        }
+    }
+}
+
 impl FaultKind {
     /// True if a universe of that lane can suffer it.
     pub fn strikes_in(self, lane: LaneKind) -> bool {
@@ -136,6 +163,33 @@ impl FaultKind {
     }
 }
 
+/// Which of the enabled kinds strike at each point, made once for a set of kinds.
+#[derive(Clone, Debug, Default)]
+pub struct Strikes {
+    enabled: BTreeSet<FaultKind>,
+    points: Vec<Vec<FaultKind>>,
+}
+
+impl Strikes {
+    /// Makes the table of these kinds.
+    pub fn set(&mut self, enabled: &BTreeSet<FaultKind>) {
+        if self.enabled == *enabled && !self.points.is_empty() {
+            return;
+        }
+        self.enabled.clone_from(enabled);
+        self.points = (0..Point::COUNT).map(|_| Vec::new()).collect();
+        for point in Point::all() {
+            let kinds = enabled.iter().copied().filter(|kind| kind.strikes_at(point));
+            self.points[point.index()] = kinds.collect();
+        }
+    }
+
+    /// The kinds that may strike there, in the order of the table.
+    pub fn at(&self, point: Point) -> &[FaultKind] {
+        self.points.get(point.index()).map_or(&[], Vec::as_slice)
+    }
+}
+
 /// The kinds that strike in that lane, in the order of the table.
 pub fn kinds(lane: LaneKind) -> Vec<FaultKind> {
     FaultKind::ALL.iter().copied().filter(|kind| kind.strikes_in(lane)).collect()
@@ -147,11 +201,8 @@ mod tests {
 
     #[test]
     fn every_fault_strikes_somewhere_in_some_lane() {
-        let mut points =
-            vec![Point::Await, Point::Notice, Point::Heal, Point::Wait(Verb::LockGroups)];
-        points.extend(Verb::ALL.iter().map(|verb| Point::Statement(*verb)));
         for kind in FaultKind::ALL {
-            assert!(points.iter().any(|point| kind.strikes_at(*point)), "{kind:?}");
+            assert!(Point::all().any(|point| kind.strikes_at(point)), "{kind:?}");
             assert!(LaneKind::ALL.iter().any(|lane| kind.strikes_in(*lane)), "{kind:?}");
         }
     }
