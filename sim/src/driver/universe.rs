@@ -96,6 +96,10 @@ pub struct Universe {
     pub(crate) steps_left: u64,
     /// Steps until faults stop; 0 if they go on to the end.
     pub(crate) heal_in: u32,
+    /// The phase is over after so much virtual time without a commit.
+    pub(crate) quiet_limit: Option<i64>,
+    /// When the present part began, in virtual time.
+    pub(crate) phase_from: i64,
     pub(crate) settings: Settings,
     pub(crate) memo: Option<crate::exhaust::Memo>,
 }
@@ -124,6 +128,8 @@ impl Universe {
             delays_left: 0,
             steps_left: 0,
             heal_in: 0,
+            quiet_limit: None,
+            phase_from: 0,
             settings,
             memo: None,
         })
@@ -162,6 +168,7 @@ impl Universe {
         self.current = 0;
         self.delays_left = plan.delays_max;
         self.heal_in = plan.heal_after;
+        self.quiet_limit = None;
         self.steps_left = self.step_limit();
     }
 
