@@ -84,8 +84,8 @@ impl<S: Storage, E: Environment> Engine<S, E> {
 
     /// Submits a flow as a whole, once per idempotency key or flow id.
     ///
-    /// Errors: `Invalid` with every offender before anything is written, `Conflict` if the key or id
-    /// stands for other content.
+    /// Errors: `Invalid` with every offender before anything is written, `Conflict` if the key or
+    /// id stands for other content.
     pub async fn submit(&self, spec: FlowSpec) -> Result<Submitted, EngineError> {
         let valid = spec.validate(&self.settings.limits).map_err(|invalid| {
             match invalid.is_limit_exceeded() {

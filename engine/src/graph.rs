@@ -117,7 +117,8 @@ impl Graph {
         reached
     }
 
-    /// Takes nodes away that nothing left leads to: their order, and what each node still waits for.
+    /// Takes nodes away that nothing left leads to: their order, and what each node still waits
+    /// for.
     fn peel(&self) -> (Vec<usize>, Vec<u32>) {
         let mut waits_for = self.in_degrees.clone();
         let mut order = Vec::with_capacity(self.nodes());

@@ -130,7 +130,9 @@ impl<S: Storage, E: Environment> Visitor<'_, S, E> {
                 Err(_) => self.one_by_one(&mut visit, &batch).await,
             }
             if idle > IDLE_HOPS_MAX {
-                batch.into_iter().for_each(|upstream| visit.give_up(upstream));
+                for upstream in batch {
+                    visit.give_up(upstream);
+                }
             }
         }
         visit.report.errors += visit.queue.len() as u64;
@@ -153,8 +155,8 @@ impl<S: Storage, E: Environment> Visitor<'_, S, E> {
 
     /// Hops from one upstream, one group at a time; false if one of its groups fails.
     ///
-    /// Each plan is larger by the groups that were tried before, so that those which fail never hide
-    /// the ones behind them.
+    /// Each plan is larger by the groups that were tried before, so that those which fail never
+    /// hide the ones behind them.
     async fn each_group(&self, visit: &mut Visit, upstream: ExecutionId) -> bool {
         let mut tried: BTreeSet<ExecutionId> = BTreeSet::new();
         let mut failed = false;

@@ -2,8 +2,9 @@
 //! things were listed.
 //!
 //! The form is one line of compact JSON for the labels of the flow, then one for each execution by
-//! name, each edge by (from, to) and each group that is not `AllOf` by name. Fields at their default
-//! are left out, so that a field added later keeps the hashes of the flows that do not use it.
+//! name, each edge by (from, to) and each group that is not `AllOf` by name. Fields at their
+//! default are left out, so that a field added later keeps the hashes of the flows that do not use
+//! it.
 
 use std::io;
 

@@ -4,8 +4,8 @@ use super::FlowSpec;
 
 /// Executions in the order of their names, and a table that finds a name in about one comparison.
 ///
-/// A bucket keeps that order and is searched by halves, so that names chosen to collide cost no more
-/// than a sorted list would.
+/// A bucket keeps that order and is searched by halves, so that names chosen to collide cost no
+/// more than a sorted list would.
 pub(super) struct Names<'a> {
     sorted: Vec<(&'a str, usize)>,
     starts: Vec<usize>,

@@ -66,7 +66,8 @@ fn mistakes_in_json_are_refused_with_their_place() {
     check_refused("{\"executions\": [\n{\"name\": \"a\"", "2:12: EOF while parsing an object");
     check_refused(
         "{\"executions\": [\n{\"nam\": \"a\"}]}",
-        "2:6: unknown field `nam`, expected one of `name`, `kind`, `lane`, `priority`, `payload`, `retry`, `deadline_ms`, `delay_ms`",
+        "2:6: unknown field `nam`, expected one of `name`, `kind`, `lane`, `priority`, `payload`, \
+         `retry`, `deadline_ms`, `delay_ms`",
     );
     check_refused("{\"executions\": [\n\n{\"kind\": \"a\"}]}", "3:13: missing field `name`");
     check_refused(

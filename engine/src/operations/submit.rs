@@ -100,7 +100,7 @@ impl Submit {
                 downstream: ids[index],
                 flow: key.id,
                 policy: valid.policy(index),
-                edges: u32::try_from(valid.in_degree(index)).expect("limits bound the in-degree"),
+                edges: valid.in_degree(index),
                 satisfied: 0,
                 unsatisfied: 0,
                 decision: Decision::Undecided,

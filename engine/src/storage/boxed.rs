@@ -59,8 +59,14 @@ impl Storage for BoxStorage {
 
 macro_rules! twins {
     (
-        transaction { $($(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident, ($($ta:ident: $tty:ty)?) -> $tr:ty;)* }
-        snapshot { $($(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident, ($($sa:ident: $sty:ty)?) -> $sr:ty;)* }
+        transaction { $(
+            $(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident,
+                ($($ta:ident: $tty:ty)?) -> $tr:ty;
+        )* }
+        snapshot { $(
+            $(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident,
+                ($($sa:ident: $sty:ty)?) -> $sr:ty;
+        )* }
     ) => {
         trait DynTransaction: Send {
             $(fn $tm<'a>(&'a mut self $(, $ta: &'a $tty)?) -> BoxFuture<'a, Result<$tr>>;)*
@@ -87,12 +93,16 @@ macro_rules! twins {
             })*
         }
         impl Transaction for BoxTransaction {
-            $(async fn $tm(&mut self $(, $ta: &$tty)?) -> Result<$tr> { self.0.$tm($($ta)?).await })*
+            $(async fn $tm(&mut self $(, $ta: &$tty)?) -> Result<$tr> {
+                self.0.$tm($($ta)?).await
+            })*
             async fn commit(self) -> Result<(), CommitError> { self.0.commit().await }
             async fn rollback(self) { self.0.rollback().await; }
         }
         impl Snapshot for BoxSnapshot {
-            $(async fn $sm(&mut self $(, $sa: &$sty)?) -> Result<$sr> { self.0.$sm($($sa)?).await })*
+            $(async fn $sm(&mut self $(, $sa: &$sty)?) -> Result<$sr> {
+                self.0.$sm($($sa)?).await
+            })*
         }
     };
 }

@@ -52,8 +52,14 @@ pub trait Storage: Clone + Send + Sync + 'static {
 
 macro_rules! traits {
     (
-        transaction { $($(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident, ($($ta:ident: $tty:ty)?) -> $tr:ty;)* }
-        snapshot { $($(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident, ($($sa:ident: $sty:ty)?) -> $sr:ty;)* }
+        transaction { $(
+            $(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident,
+                ($($ta:ident: $tty:ty)?) -> $tr:ty;
+        )* }
+        snapshot { $(
+            $(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident,
+                ($($sa:ident: $sty:ty)?) -> $sr:ty;
+        )* }
     ) => {
         /// A transaction that changes flows; its methods are the verbs of the table.
         ///

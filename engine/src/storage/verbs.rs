@@ -96,7 +96,8 @@ macro_rules! with_verbs {
             /// The pending edges of groups with the present rows of their upstreams, in key order.
             PendingEdges pending_edges: Read, edge,
                 (groups: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::PendingEdge>;
-            /// Resolves pending edges of locked groups; returns those that it flipped, in key order.
+            /// Resolves pending edges of locked groups; returns those that it flipped, in key
+            /// order.
             ResolveEdges resolve_edges: Write, edge,
                 (rows: [$crate::storage::EdgeFlip]) -> Vec<$crate::storage::EdgeKey>;
             /// Stores counters and decisions of locked groups; returns how many it changed.
@@ -153,8 +154,14 @@ macro_rules! with_verbs {
 
 macro_rules! descriptors {
     (
-        transaction { $($(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident, ($($ta:ident: $tty:ty)?) -> $tr:ty;)* }
-        snapshot { $($(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident, ($($sa:ident: $sty:ty)?) -> $sr:ty;)* }
+        transaction { $(
+            $(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident,
+                ($($ta:ident: $tty:ty)?) -> $tr:ty;
+        )* }
+        snapshot { $(
+            $(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident,
+                ($($sa:ident: $sty:ty)?) -> $sr:ty;
+        )* }
     ) => {
         /// Every statement that an engine sends.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -179,10 +186,22 @@ macro_rules! descriptors {
             pub const fn descriptor(self) -> Descriptor {
                 match self {
                     Verb::Begin => Descriptor { name: "begin", kind: Kind::Control, table: "none" },
-                    Verb::Commit => Descriptor { name: "commit", kind: Kind::Control, table: "none" },
-                    Verb::Rollback => Descriptor { name: "rollback", kind: Kind::Control, table: "none" },
-                    $(Verb::$tv => Descriptor { name: stringify!($tm), kind: Kind::$tk, table: stringify!($tt) },)*
-                    $(Verb::$sv => Descriptor { name: stringify!($sm), kind: Kind::$sk, table: stringify!($st) },)*
+                    Verb::Commit => {
+                        Descriptor { name: "commit", kind: Kind::Control, table: "none" }
+                    }
+                    Verb::Rollback => {
+                        Descriptor { name: "rollback", kind: Kind::Control, table: "none" }
+                    }
+                    $(Verb::$tv => Descriptor {
+                        name: stringify!($tm),
+                        kind: Kind::$tk,
+                        table: stringify!($tt),
+                    },)*
+                    $(Verb::$sv => Descriptor {
+                        name: stringify!($sm),
+                        kind: Kind::$sk,
+                        table: stringify!($st),
+                    },)*
                 }
             }
         }

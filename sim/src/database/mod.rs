@@ -1,11 +1,12 @@
 //! The simulated Postgres: the verbs of the storage seam on rows in memory, at READ COMMITTED, one
-//! step at a time. Pure and single-threaded; never decides who runs next, and never fails by itself.
+//! step at a time. Pure and single-threaded; never decides who runs next, and never fails by
+//! itself.
 //!
 //! Every row has two versions, the committed one and that of the session that owns its lock, which
 //! carries READ COMMITTED exactly as long as each verb is of one of the six kinds. A statement that
-//! has to wait says so and is called again with its [`Cursor`]; whoever calls first gets a freed row,
-//! which leaves the order among waiters to the driver, as Postgres leaves it open. After an error
-//! the driver calls [`Database::abort`].
+//! has to wait says so and is called again with its [`Cursor`]; whoever calls first gets a freed
+//! row, which leaves the order among waiters to the driver, as Postgres leaves it open. After an
+//! error the driver calls [`Database::abort`].
 
 mod commit;
 mod committed;

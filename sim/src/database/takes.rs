@@ -1,5 +1,5 @@
-//! The verbs of kinds Lock and Take. Which rows they want is fixed in the statement's snapshot; what
-//! they return is each row as it stands once its lock is held.
+//! The verbs of kinds Lock and Take. Which rows they want is fixed in the statement's snapshot;
+//! what they return is each row as it stands once its lock is held.
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::state::ClosePolicy;

@@ -254,14 +254,22 @@ impl Drop for Planted {
 
 macro_rules! every_verb_has_a_method {
     (
-        transaction { $($(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident, ($($ta:ident: $tty:ty)?) -> $tr:ty;)* }
-        snapshot { $($(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident, ($($sa:ident: $sty:ty)?) -> $sr:ty;)* }
+        transaction { $(
+            $(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident,
+                ($($ta:ident: $tty:ty)?) -> $tr:ty;
+        )* }
+        snapshot { $(
+            $(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident,
+                ($($sa:ident: $sty:ty)?) -> $sr:ty;
+        )* }
     ) => {
         #[test]
         fn every_verb_has_a_method_of_its_name_and_types() {
             let verbs = [
                 $({
-                    let _: fn(&mut Database, SessionId, &mut Cursor $(, &$tty)?) -> Step<Result<$tr>> =
+                    let _: fn(
+                        &mut Database, SessionId, &mut Cursor $(, &$tty)?
+                    ) -> Step<Result<$tr>> =
                         Database::$tm;
                     stringify!($tm)
                 },)*

@@ -84,8 +84,8 @@ impl Database {
         cursor.candidates.push(wanted.unwrap_or(NO_CANDIDATE));
     }
 
-    /// Writes the candidates in the order of the argument. `after` re-checks the guard on the newest
-    /// version; a candidate whose guard does not hold any more becomes nothing.
+    /// Writes the candidates in the order of the argument. `after` re-checks the guard on the
+    /// newest version; a candidate whose guard does not hold any more becomes nothing.
     fn write_candidates<V: Stored>(
         &mut self,
         session: SessionId,

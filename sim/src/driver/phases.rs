@@ -1,5 +1,5 @@
-//! The phases of a universe: safety with faults, heal, and liveness in two parts, each of which must
-//! drain alone within the bounds. Never decides who goes on.
+//! The phases of a universe: safety with faults, heal, and liveness in two parts, each of which
+//! must drain alone within the bounds. Never decides who goes on.
 
 use std::time::Duration;
 

@@ -326,8 +326,8 @@ impl Universe {
         (!actor.done && actor.next_at < i64::MAX).then_some(actor.next_at)
     }
 
-    /// Idle actors look again a little after a commit that they have not seen, and at the instant at
-    /// which some row can next be acted on.
+    /// Idle actors look again a little after a commit that they have not seen, and at the instant
+    /// at which some row can next be acted on.
     fn plan_next_turns(&mut self) {
         world(|world| {
             for actor in &mut self.actors {

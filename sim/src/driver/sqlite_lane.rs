@@ -1,6 +1,6 @@
-//! The `sqlite` lane: the real backend on a real file, each verb behind the driver's gate. Notes what
-//! a transaction touches and reads it back before the commit, so that the judge sees what the file
-//! holds. Never decides anything.
+//! The `sqlite` lane: the real backend on a real file, each verb behind the driver's gate. Notes
+//! what a transaction touches and reads it back before the commit, so that the judge sees what the
+//! file holds. Never decides anything.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -240,8 +240,14 @@ struct Touched {
 
 macro_rules! gate {
     (
-        transaction { $($(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident, ($($ta:ident: $tty:ty)?) -> $tr:ty;)* }
-        snapshot { $($(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident, ($($sa:ident: $sty:ty)?) -> $sr:ty;)* }
+        transaction { $(
+            $(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident,
+                ($($ta:ident: $tty:ty)?) -> $tr:ty;
+        )* }
+        snapshot { $(
+            $(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident,
+                ($($sa:ident: $sty:ty)?) -> $sr:ty;
+        )* }
     ) => {
         /// Takes note of an answered verb; a verb that writes nothing leaves nothing.
         trait Note {

@@ -196,8 +196,14 @@ impl Drop for ModelTransaction {
 
 macro_rules! model {
     (
-        transaction { $($(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident, ($($ta:ident: $tty:ty)?) -> $tr:ty;)* }
-        snapshot { $($(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident, ($($sa:ident: $sty:ty)?) -> $sr:ty;)* }
+        transaction { $(
+            $(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident,
+                ($($ta:ident: $tty:ty)?) -> $tr:ty;
+        )* }
+        snapshot { $(
+            $(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident,
+                ($($sa:ident: $sty:ty)?) -> $sr:ty;
+        )* }
     ) => {
         impl Transaction for ModelTransaction {
             $(async fn $tm(&mut self $(, $ta: &$tty)?) -> Result<$tr> {

@@ -1,5 +1,5 @@
-//! What faults do: kill, linger, stand still, fail, lose answers, step the clock. Never decides when
-//! one strikes; that is drawn at the point.
+//! What faults do: kill, linger, stand still, fail, lose answers, step the clock. Never decides
+//! when one strikes; that is drawn at the point.
 
 use sluicegate::storage::{Contention, StorageError, Verb};
 
@@ -116,8 +116,8 @@ impl Universe {
         }
     }
 
-    /// `kill -9`: storage and network of the actor go dead, its session is aborted, then its futures
-    /// are dropped; it starts again a little later.
+    /// `kill -9`: storage and network of the actor go dead, its session is aborted, then its
+    /// futures are dropped; it starts again a little later.
     pub(crate) fn kill(&mut self, index: usize) {
         self.sever(index);
         self.drop_op(index);

@@ -1,4 +1,5 @@
-//! What happened, as a rolling hash always and as entries on replay. The quiet path formats nothing.
+//! What happened, as a rolling hash always and as entries on replay. The quiet path formats
+//! nothing.
 
 use sluicegate::storage::Verb;
 

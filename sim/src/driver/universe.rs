@@ -107,8 +107,8 @@ pub struct Universe {
 }
 
 impl Universe {
-    /// A universe of that plan, on the thread's database. Fails if the plan's flow is invalid or the
-    /// lane's storage cannot be opened.
+    /// A universe of that plan, on the thread's database. Fails if the plan's flow is invalid or
+    /// the lane's storage cannot be opened.
     pub fn new(plan: Arc<Plan>) -> Result<Self, String> {
         let limits = Limits::default();
         let flow = plan.flow.clone().validate(&limits).map_err(|invalid| invalid.to_string())?;

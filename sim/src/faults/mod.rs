@@ -51,7 +51,7 @@ faults! {
     CrashAfter "crash_after" Every "the actor is killed after a statement, before its answer";
     CrashWaiting "crash_waiting" Model "the actor is killed while it waits for a row lock";
     CrashAwait "crash_await" Every "the actor is killed while it waits for time to pass";
-    LingeringSession "lingering_session" Model "the actor is killed and its session keeps its locks";
+    LingeringSession "lingering_session" Model "the actor is killed, its session keeps its locks";
     Serialization "serialization_40001" Model "the statement fails with 40001";
     Deadlock "deadlock_40P01" Model "the session is chosen as deadlock victim";
     LockTimeout "lock_timeout_55P03" Model "a lock wait, or a statement, fails with 55P03";

@@ -10,7 +10,7 @@ use crate::history::Observation;
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I7",
-    title: "one live lease an execution; every write under it names it, and its end raises the epoch",
+    title: "one live lease an execution; writes under it name it, and its end raises the epoch",
     commit: Some(check),
     observe: Some(check_told),
     quiescent: None,

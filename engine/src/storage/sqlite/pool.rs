@@ -289,8 +289,8 @@ fn admit(connection: &Connection, options: &SqliteOptions) -> Result<()> {
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
         // A commit is on the disk before it is acknowledged; on macOS `fsync` alone is not enough.
         connection.execute_batch("pragma synchronous = full; pragma fullfsync = on")?;
-        // Plans depend on the SQL alone, never on the values bound to it; otherwise a statement that
-        // compares a parameter with the condition of a partial index is compiled at every run.
+        // Plans depend on the SQL alone, never on the values bound to it; otherwise a statement
+        // that compares a parameter with the condition of a partial index is compiled at every run.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         Ok(())

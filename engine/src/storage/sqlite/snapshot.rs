@@ -70,7 +70,10 @@ async fn instant(shared: &Arc<Shared>) -> Result<Held> {
 macro_rules! snapshot {
     (
         transaction { $($transaction:tt)* }
-        snapshot { $($(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident, ($($sa:ident: $sty:ty)?) -> $sr:ty;)* }
+        snapshot { $(
+            $(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident,
+                ($($sa:ident: $sty:ty)?) -> $sr:ty;
+        )* }
     ) => {
         impl Snapshot for SqliteSnapshot {
             $(async fn $sm(&mut self $(, $sa: &$sty)?) -> Result<$sr> {

@@ -70,7 +70,10 @@ pub(super) use argument;
 
 macro_rules! transaction {
     (
-        transaction { $($(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident, ($($ta:ident: $tty:ty)?) -> $tr:ty;)* }
+        transaction { $(
+            $(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident,
+                ($($ta:ident: $tty:ty)?) -> $tr:ty;
+        )* }
         snapshot { $($snapshot:tt)* }
     ) => {
         impl Transaction for SqliteTransaction {
