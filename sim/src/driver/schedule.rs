@@ -42,8 +42,8 @@ impl Universe {
             if let Some(violation) = world(|world| world.violation.take()) {
                 return Settled::Ended(End::Violated(violation));
             }
-            if self.visited_before() {
-                return Settled::Ended(End::Pruned);
+            if let Some(settled) = self.between_steps() {
+                return settled;
             }
             let Some(index) = self.pick() else {
                 match self.let_time_pass() {

@@ -10,11 +10,13 @@ use sluicegate::storage::Storage;
 use sluicegate::{Engine, Settings};
 
 use crate::actors::{self, Progress, Role, Stage, Sweeps};
+use crate::driver::phases::Part;
 use crate::driver::sqlite_lane::SqliteLane;
 use crate::driver::statement::ModelStorage;
 use crate::driver::tally::Tally;
 use crate::driver::trace::Entry;
 use crate::driver::world::{SimEnvironment, World, world};
+use crate::exhaust::explore::Explorer;
 use crate::history::ActorId;
 use crate::invariants::Violation;
 use crate::plan::{LaneKind, Plan};
@@ -97,7 +99,12 @@ pub struct Universe {
     /// Steps until faults stop; 0 if they go on to the end.
     pub(crate) heal_in: u32,
     pub(crate) settings: Settings,
-    pub(crate) memo: Option<crate::exhaust::Memo>,
+    /// The part of the liveness phase that it is in, and since when.
+    pub(crate) healed: Option<(i64, Part)>,
+    /// Faults and deviations that were left when healing was last a choice.
+    pub(crate) offered: (u32, u32),
+    /// What an exhaustive run remembers.
+    pub(crate) explorer: Option<Box<Explorer>>,
 }
 
 impl Universe {
@@ -125,7 +132,9 @@ impl Universe {
             steps_left: 0,
             heal_in: 0,
             settings,
-            memo: None,
+            healed: None,
+            offered: (0, 0),
+            explorer: None,
         })
     }
 
@@ -162,6 +171,8 @@ impl Universe {
         self.current = 0;
         self.delays_left = plan.delays_max;
         self.heal_in = plan.heal_after;
+        self.healed = None;
+        self.offered = (plan.faults_max, plan.delays_max);
         self.steps_left = self.step_limit();
     }
 

@@ -217,6 +217,7 @@ impl World {
         self.faults_left = plan.faults_max;
         self.faults_on = true;
         self.odds = plan.odds;
+        self.counting = plan.counting;
         if self.judged != plan.engine {
             self.judged = plan.engine;
             self.judge = match plan.engine {
@@ -265,7 +266,10 @@ impl World {
         if !self.faults_on || self.faults_left == 0 {
             return None;
         }
-        let strikes = |kind: &&FaultKind| kind.strikes_at(point);
+        let counting = self.counting;
+        let strikes = |kind: &&FaultKind| {
+            kind.strikes_at(point) && !(counting && kind.repeats_another_at(point))
+        };
         let arity = 1 + u16::try_from(self.faults.iter().filter(strikes).count()).unwrap_or(0);
         let chance = match point {
             Point::Statement(_) => Chance::Of(self.odds.fault),
