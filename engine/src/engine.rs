@@ -131,11 +131,7 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     ///
     /// A repetition returns the reply that the first one stored. Errors: `LeaseLost` says what
     /// replaced the lease, and nothing has changed.
-    pub async fn report(
-        &self,
-        token: LeaseToken,
-        report: Report,
-    ) -> Result<Reported, EngineError> {
+    pub async fn report(&self, token: LeaseToken, report: Report) -> Result<Reported, EngineError> {
         let body = Reporting { token, report };
         let reported =
             transact(&self.storage, &self.environment, &self.settings.budget, &body).await??;

@@ -54,6 +54,7 @@ mutants! {
     P56 "edges read before the group lock, not after" "I3 I8";
     P57 "groups locked in two statements, in order of arrival" "I15";
     P58 "a hop waits for a group after it locked an execution" "I15";
+    S01 "failing groups at the head of a full plan hide the groups behind them" "I8";
 }
 
 #[cfg(feature = "mutants")]

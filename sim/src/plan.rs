@@ -12,9 +12,7 @@ use crate::tape::{Chance, Site, Tape};
 use crate::workload;
 
 /// Which storage, time and network a universe runs on.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LaneKind {
     /// The simulated Postgres.
@@ -37,9 +35,7 @@ pub enum EngineKind {
 }
 
 /// How large and how hostile the universes of a campaign are.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// Up to 6 executions, up to 4 faults of every kind.
@@ -239,10 +235,9 @@ impl Campaign {
         let kinds = faults::kinds(self.lane);
         match self.profile {
             Profile::Quick => kinds.into_iter().collect(),
-            Profile::Swarm => kinds
-                .into_iter()
-                .filter(|_| tape.draw(Site::Plan, 2, Chance::Even) == 1)
-                .collect(),
+            Profile::Swarm => {
+                kinds.into_iter().filter(|_| tape.draw(Site::Plan, 2, Chance::Even) == 1).collect()
+            }
         }
     }
 }

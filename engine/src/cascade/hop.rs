@@ -8,9 +8,7 @@ use crate::error::missing_group;
 use crate::identity::ExecutionId;
 use crate::mutants::{ensure_rule, mutated};
 use crate::operations::finish::{self, Move};
-use crate::storage::{
-    EdgeKey, Execution, Group, PendingEdge, Result, ResultChange, Transaction,
-};
+use crate::storage::{EdgeKey, Execution, Group, PendingEdge, Result, ResultChange, Transaction};
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
 
@@ -46,14 +44,11 @@ pub(crate) struct Hop {
 impl Body for Hop {
     type Out = Hopped;
 
-    async fn run<T: Transaction>(
-        &self,
-        transaction: &mut T,
-        _run: Run,
-    ) -> Result<Verdict<Hopped>> {
+    async fn run<T: Transaction>(&self, transaction: &mut T, _run: Run) -> Result<Verdict<Hopped>> {
         let early = self.read_early(transaction).await?;
         let groups = self.lock_groups(transaction).await?;
-        let resolved = groups.values().all(|group| group.satisfied + group.unsatisfied == group.edges);
+        let resolved =
+            groups.values().all(|group| group.satisfied + group.unsatisfied == group.edges);
         if resolved && !groups.is_empty() && !self.plan.repair {
             // Another hop did all of it while this one waited: do not queue for its executions too.
             return Ok(Verdict::Rollback(Hopped::default()));
@@ -69,8 +64,7 @@ impl Body for Hop {
             true => Timestamp::default(),
             false => transaction.clock().await?,
         };
-        let locked =
-            Locked { groups: &groups, executions: &executions, pending: &pending, now };
+        let locked = Locked { groups: &groups, executions: &executions, pending: &pending, now };
         let resolved = resolve(&locked);
         self.write(transaction, &executions, resolved).await
     }
@@ -89,7 +83,9 @@ impl Hop {
             transaction.lock_executions(&keys[..1]).await?;
         }
         let rows = if mutated!(P07) {
-            transaction.read_groups(keys).await?
+            let rows = transaction.read_groups(keys).await?;
+            transaction.lock_groups(keys).await?;
+            rows
         } else if mutated!(P57) && keys.len() > 1 {
             let (first, rest) = keys.split_at(1);
             let mut rows = transaction.lock_groups(rest).await?;
@@ -174,11 +170,8 @@ impl Hop {
     ) -> Result<BTreeSet<ExecutionId>> {
         let open = |row: &Execution| row.state.is_terminal() && !row.propagated;
         let picked = self.plan.upstreams.iter();
-        let mut settled: BTreeSet<ExecutionId> = picked
-            .clone()
-            .filter(|id| !executions.get(id).is_some_and(open))
-            .copied()
-            .collect();
+        let mut settled: BTreeSet<ExecutionId> =
+            picked.clone().filter(|id| !executions.get(id).is_some_and(open)).copied().collect();
         let skipped = moves.values().map(|one| &one.after).filter(|row| open(row));
         let candidates: BTreeSet<ExecutionId> = picked
             .filter(|id| !settled.contains(id))

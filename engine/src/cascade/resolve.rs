@@ -124,12 +124,7 @@ impl Work<'_> {
         }
         let after = match group.decision {
             Decision::Satisfied => Execution { state: State::Ready, ..*before },
-            _ => finish::finished(
-                before,
-                Outcome::Skipped,
-                Cause::Unsatisfiable,
-                self.locked.now,
-            ),
+            _ => finish::finished(before, Outcome::Skipped, Cause::Unsatisfiable, self.locked.now),
         };
         if after.state.is_terminal() {
             self.ended.push((after.id, Outcome::Skipped, after.incarnation));
@@ -263,7 +258,8 @@ mod tests {
 
     #[test]
     fn every_arrival_of_a_hot_join_is_served_by_one_hop() {
-        let states = [("a", SUCCEEDED), ("b", SUCCEEDED), ("c", State::Active), ("d", State::Blocked)];
+        let states =
+            [("a", SUCCEEDED), ("b", SUCCEEDED), ("c", State::Active), ("d", State::Blocked)];
         let case = case(&states, &[("a", "d"), ("b", "d"), ("c", "d")], JoinPolicy::AllOf);
         let resolved = check(&case);
         assert_eq!(resolved.flips.len(), 2);

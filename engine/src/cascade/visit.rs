@@ -10,9 +10,7 @@ use crate::error::EngineError;
 use crate::identity::{ExecutionId, Partition};
 use crate::mutants::mutated;
 use crate::reconcile::Report;
-use crate::storage::{
-    Consistency, Page, PlanQuery, Scope, Snapshot, Storage, UpstreamScan,
-};
+use crate::storage::{Consistency, Page, PlanQuery, Scope, Snapshot, Storage, UpstreamScan};
 use crate::time::Timestamp;
 use crate::transact::{RetryBudget, transact};
 
@@ -142,34 +140,51 @@ impl<S: Storage, E: Environment> Visitor<'_, S, E> {
     /// Retries a failed batch group by group; an upstream with a failing group is left for later.
     async fn one_by_one(&self, visit: &mut Visit, batch: &[ExecutionId]) {
         for upstream in batch {
-            let Ok(groups) = self.plan(&[*upstream]).await else {
+            let settled = self.each_group(visit, *upstream).await;
+            if !settled {
                 visit.give_up(*upstream);
-                continue;
-            };
-            let mut plans: Vec<Vec<ExecutionId>> = groups.iter().map(|one| vec![*one]).collect();
-            if plans.is_empty() {
-                plans.push(Vec::new());
-            }
-            let mut failed = false;
-            for groups in plans {
-                let plan = Plan { upstreams: vec![*upstream], groups, repair: false };
-                match self.hop(plan).await {
-                    Ok(hopped) => visit.absorb(&hopped),
-                    Err(_) => failed = true,
-                }
-                if failed && mutated!(P04) {
+                if mutated!(P04) {
                     visit.queue.clear();
                     return;
                 }
             }
-            if failed {
-                visit.give_up(*upstream);
-            }
         }
     }
 
+    /// Hops from one upstream, one group at a time; false if one of its groups fails.
+    ///
+    /// Each plan is larger by the groups that were tried before, so that those which fail never hide
+    /// the ones behind them.
+    async fn each_group(&self, visit: &mut Visit, upstream: ExecutionId) -> bool {
+        let mut tried: BTreeSet<ExecutionId> = BTreeSet::new();
+        let mut failed = false;
+        for _ in 0..self.limits.hops_max {
+            let past =
+                if mutated!(S01) { 0 } else { u32::try_from(tried.len()).unwrap_or(u32::MAX) };
+            let limit = self.limits.groups_max.saturating_add(past);
+            let Ok(planned) = self.plan(&[upstream], limit).await else { return false };
+            let mut groups: Vec<ExecutionId> =
+                planned.into_iter().filter(|group| !tried.contains(group)).collect();
+            let done = groups.is_empty();
+            groups.truncate(1);
+            tried.extend(&groups);
+            if done && failed {
+                return false;
+            }
+            let plan = Plan { upstreams: vec![upstream], groups, repair: false };
+            match self.hop(plan).await {
+                Ok(hopped) => visit.absorb(&hopped),
+                Err(_) => failed = true,
+            }
+            if done || (failed && mutated!(P04)) {
+                return !failed;
+            }
+        }
+        false
+    }
+
     async fn hop_from(&self, upstreams: &[ExecutionId]) -> Result<Hopped, EngineError> {
-        let groups = self.plan(upstreams).await?;
+        let groups = self.plan(upstreams, self.limits.groups_max).await?;
         if mutated!(P01) {
             let mark = MarkPropagated { upstreams: upstreams.to_vec() };
             transact(self.storage, self.environment, self.budget, &mark).await?;
@@ -177,9 +192,12 @@ impl<S: Storage, E: Environment> Visitor<'_, S, E> {
         self.hop(Plan { upstreams: upstreams.to_vec(), groups, repair: false }).await
     }
 
-    async fn plan(&self, upstreams: &[ExecutionId]) -> Result<Vec<ExecutionId>, EngineError> {
-        let query =
-            PlanQuery { upstreams: upstreams.to_vec(), limit: self.limits.groups_max };
+    async fn plan(
+        &self,
+        upstreams: &[ExecutionId],
+        limit: u32,
+    ) -> Result<Vec<ExecutionId>, EngineError> {
+        let query = PlanQuery { upstreams: upstreams.to_vec(), limit };
         let mut reader = self.storage.snapshot(Consistency::Statement).await?;
         Ok(reader.plan_groups(&query).await?)
     }

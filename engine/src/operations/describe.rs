@@ -162,10 +162,8 @@ pub(crate) async fn flow<R: Snapshot>(
     let now = reader.read_clock().await?;
     let views = reader.describe_executions(&key).await?;
     let groups = reader.describe_groups(&key).await?;
-    let names: BTreeMap<ExecutionId, Arc<str>> = views
-        .iter()
-        .map(|view| (view.execution.id, Arc::clone(&view.definition.name)))
-        .collect();
+    let names: BTreeMap<ExecutionId, Arc<str>> =
+        views.iter().map(|view| (view.execution.id, Arc::clone(&view.definition.name))).collect();
     let mut executions: Vec<ExecutionDescription> =
         views.into_iter().map(|view| execution(view, now)).collect();
     executions.sort_by(|a, b| a.name.cmp(&b.name));
@@ -245,10 +243,7 @@ fn standing(view: ExecutionView, now: Timestamp) -> Explanation {
     }
 }
 
-async fn blocked<R: Snapshot>(
-    reader: &mut R,
-    row: &Execution,
-) -> Result<Explanation, EngineError> {
+async fn blocked<R: Snapshot>(reader: &mut R, row: &Execution) -> Result<Explanation, EngineError> {
     let key = row.flow_key();
     let groups = reader.describe_groups(&key).await?;
     let decided = groups.iter().find(|group| group.downstream == row.id);

@@ -115,8 +115,7 @@ pub(crate) fn retry(
     delay: Duration,
     now: Timestamp,
 ) -> Retry {
-    let closed =
-        matches!(closing, Some(ClosePolicy::CancelPending | ClosePolicy::CancelAll));
+    let closed = matches!(closing, Some(ClosePolicy::CancelPending | ClosePolicy::CancelAll));
     let end = if closed {
         Some((Outcome::Cancelled, Cause::Flow))
     } else if before.charged >= before.retry.max_attempts {
@@ -204,8 +203,7 @@ impl Body for Reporting {
             return Ok(Verdict::Rollback(self.replay(transaction, &row).await?));
         }
         let now = transaction.clock().await?;
-        let may_requeue =
-            matches!(self.report, Report::FailRetryable(_) | Report::Release);
+        let may_requeue = matches!(self.report, Report::FailRetryable(_) | Report::Release);
         let closing = match may_requeue {
             true => transaction.read_closings(&[row.flow_key()]).await?.first().map(|row| row.1),
             false => None,

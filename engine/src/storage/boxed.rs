@@ -1,5 +1,10 @@
 //! The boxed twin of the seam, for a backend that is chosen at run time. Adds nothing but a box.
 
+#![expect(
+    clippy::elidable_lifetime_names,
+    reason = "the future of a verb with an argument borrows both, and one macro writes all of them"
+)]
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

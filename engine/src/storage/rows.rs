@@ -502,6 +502,7 @@ impl Execution {
     }
 
     /// The row after a grant.
+    #[must_use]
     pub fn granted(&self, query: &ClaimQuery) -> Execution {
         Execution {
             state: State::Active,

@@ -22,6 +22,8 @@ use crate::tape::{Chance, Site};
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
 /// The longest that a handler works.
 pub(crate) const WORK_MAX: Duration = Duration::from_secs(14);
+/// How long before the end of its lease a worker renews that cuts it fine.
+const BRINK: Duration = Duration::from_micros(1_500);
 /// How often one call is repeated under its request id.
 const CALLS_MAX: u32 = 3;
 /// The wait before a call is repeated.
@@ -79,11 +81,12 @@ async fn handle<S: Storage>(stage: &Stage<S>, grant: &Grant) {
 /// Lets the work take its time, renewing at half of each lease; false if the lease was lost.
 async fn work<S: Storage>(stage: &Stage<S>, token: LeaseToken) -> bool {
     let environment = SimEnvironment { actor: stage.actor };
-    let long = stage.choose(Site::Work, 4, Chance::Of(12_000));
-    let mut left = [Duration::from_millis(50), Duration::from_secs(2), LEASE, WORK_MAX]
+    let long = stage.choose(Site::Work, 5, Chance::Of(12_000));
+    let mut left = [Duration::from_millis(50), Duration::from_secs(2), LEASE, WORK_MAX, WORK_MAX]
         [usize::from(long)];
+    let renew_after = if long == 4 { LEASE - BRINK } else { LEASE / 2 };
     loop {
-        let part = left.min(LEASE / 2);
+        let part = left.min(renew_after);
         environment.sleep(part).await;
         left -= part;
         if left.is_zero() {

@@ -59,6 +59,8 @@ pub struct Database {
     pub granular: bool,
     /// What the storage's clock shows; set by the driver.
     pub storage_now: Timestamp,
+    /// A group whose lock nobody gets: every attempt fails as a lock timeout.
+    pub stuck_group: Option<ExecutionId>,
     /// Counters; kept by [`Database::reset`].
     pub counters: Counters,
     clock_highest: Cell<Timestamp>,
@@ -96,6 +98,7 @@ impl Database {
     /// whether it is granular.
     pub fn reset(&mut self) {
         self.storage_now = Timestamp::default();
+        self.stuck_group = None;
         self.clock_highest.take();
         self.submissions.clear();
         self.flows.clear();
@@ -121,6 +124,7 @@ impl Database {
         Self {
             granular: self.granular,
             storage_now: self.storage_now,
+            stuck_group: self.stuck_group,
             counters: Counters::default(),
             clock_highest: self.clock_highest.clone(),
             submissions: self.submissions.frozen(),

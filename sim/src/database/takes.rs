@@ -3,7 +3,7 @@
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::state::ClosePolicy;
-use sluicegate::storage::{ClaimQuery, Execution, Grant, Group, Result};
+use sluicegate::storage::{ClaimQuery, Contention, Execution, Grant, Group, Result, StorageError};
 
 use super::Database;
 use super::rows::{Member, TableName};
@@ -20,6 +20,9 @@ impl Database {
         keys: &[ExecutionId],
     ) -> Step<Result<Vec<Group>>> {
         if self.start(cursor) {
+            if self.stuck_group.is_some_and(|stuck| keys.contains(&stuck)) {
+                return Step::Done(Err(StorageError::Contention(Contention::LockTimeout)));
+            }
             self.choose_by_key::<Group>(session, cursor, keys);
         }
         let locked = self.lock_candidates(session, cursor, TableName::Group);

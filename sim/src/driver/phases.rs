@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use sluicegate::identity::ExecutionId;
 use sluicegate::policy::Decision;
 use sluicegate::state::State;
-use sluicegate::storage::Resolution;
+use sluicegate::storage::{Group, Resolution};
 use sluicegate::time::micros;
 
 use crate::actors::worker::{LEASE, WORK_MAX};
@@ -15,10 +16,16 @@ use crate::driver::schedule::{SIGMA_US, Settled};
 use crate::driver::tally::Sometimes;
 use crate::driver::universe::{End, Universe};
 use crate::driver::world::{SESSION_LIMIT_US, SplitMix, World, world};
+use crate::faults::Point;
 use crate::invariants::{Judge, Violation};
 use crate::liveness::{Bounds, Following, Node, Settings};
+use crate::mirror::Mirror;
 use crate::plan::{EngineKind, LaneKind};
 use crate::tape::{Chance, Site};
+
+/// While a group is stuck, the rest has gone as far as it can after so much virtual time without a
+/// commit.
+const STUCK_QUIET_US: i64 = 20_000_000;
 
 /// A part of the liveness phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +83,7 @@ impl Universe {
             let drawn = world(|world| world.tape.draw(Site::Detail, 2, Chance::Even));
             return self.part(Part::ALL[usize::from(drawn)]);
         }
+        self.draw_stuck_group();
         let saved = self.save();
         match self.part(Part::Dispatchers) {
             End::Clean => {}
@@ -101,10 +109,34 @@ impl Universe {
         });
     }
 
+    /// One group of the flow may stay out of reach for a while after the other faults have stopped.
+    fn draw_stuck_group(&mut self) {
+        world(|world| {
+            world.faults_on = true;
+            let struck = world.draw_fault(Site::Fault, Point::Heal).is_some();
+            world.faults_on = false;
+            let open = |group: &&Group| group.decision == Decision::Undecided;
+            let groups: Vec<ExecutionId> = world
+                .judge
+                .mirror()
+                .groups()
+                .iter()
+                .filter(open)
+                .map(|group| group.downstream)
+                .collect();
+            if struck && !groups.is_empty() {
+                let arity = u16::try_from(groups.len()).unwrap_or(u16::MAX);
+                let drawn = world.tape.draw(Site::Detail, arity, Chance::Even);
+                world.database.stuck_group = Some(groups[usize::from(drawn)]);
+            }
+        });
+    }
+
     fn part(&mut self, part: Part) -> End {
         world(|world| world.trace.healed(world.now, part.title()));
         self.steps_left = self.step_limit();
         self.heal_in = 0;
+        self.phase_from = 0;
         self.awaken();
         self.sweeps = match part {
             Part::Dispatchers => Sweeps::ReaperOnly,
@@ -113,7 +145,7 @@ impl Universe {
         if self.visited_before() {
             return End::Pruned;
         }
-        let healed_at = world(|world| world.now);
+        let mut healed_at = world(|world| world.now);
         if part == Part::Reconcilers {
             self.delete_events();
             if let Some(end) = self.first_tick() {
@@ -124,6 +156,12 @@ impl Universe {
         for actor in &mut self.actors {
             actor.off = part == Part::Reconcilers && actor.role == Role::Dispatcher;
         }
+        if let Some(stuck) = world(|world| world.database.stuck_group)
+            && let Some(end) = self.around_stuck_group(stuck, part)
+        {
+            return end;
+        }
+        healed_at = healed_at.max(self.phase_from);
         self.drain(healed_at, part)
     }
 
@@ -132,6 +170,36 @@ impl Universe {
         match self.settle() {
             Settled::Ended(end) => end,
             Settled::HealDue | Settled::Quiet => self.judge_rest(Some((healed_at, part))),
+        }
+    }
+
+    /// Everything but one group goes on while that group cannot be locked; then it can.
+    fn around_stuck_group(&mut self, stuck: ExecutionId, part: Part) -> Option<End> {
+        self.phase_from = world(|world| world.now);
+        self.quiet_limit = Some(STUCK_QUIET_US);
+        let settled = self.settle();
+        self.quiet_limit = None;
+        if let Settled::Ended(end) = settled {
+            return Some(end);
+        }
+        let ended: Vec<ExecutionId> = ended(&world(|world| world.judge.mirror().clone()));
+        let left = world(|world| left_behind(world, &ended, &[], Some(stuck)));
+        if let Some(left) = left {
+            let message = format!("{left}, while another group was stuck ({})", part.title());
+            return Some(End::Violated(Violation { invariant: "I8", message }));
+        }
+        world(|world| world.database.stuck_group = None);
+        self.phase_from = world(|world| world.now);
+        self.awaken_keeping_off();
+        None
+    }
+
+    fn awaken_keeping_off(&mut self) {
+        self.drop_ops();
+        let off: Vec<bool> = self.actors.iter().map(|actor| actor.off).collect();
+        self.awaken();
+        for (actor, off) in self.actors.iter_mut().zip(off) {
+            actor.off = off;
         }
     }
 
@@ -152,10 +220,8 @@ impl Universe {
         let wait = micros(self.bounds().l1.total());
         world(|world| world.pass(wait));
         let reconciler = self.actors.iter().position(|actor| actor.role == Role::Reconciler)?;
-        let ended: Vec<_> = world(|world| {
-            let rows = world.judge.mirror().executions().iter();
-            rows.filter(|row| row.state.is_terminal()).map(|row| row.id).collect()
-        });
+        let ended = world(|world| ended(world.judge.mirror()));
+        let stuck = world(|world| world.database.stuck_group);
         let decided: Vec<_> = world(|world| {
             let groups = world.judge.mirror().groups().iter();
             groups
@@ -180,7 +246,7 @@ impl Universe {
             }
         }
         world(|world| world.tally.ticks_most = world.tally.ticks_most.max(1));
-        let left = world(|world| left_behind(world, &ended, &decided));
+        let left = world(|world| left_behind(world, &ended, &decided, stuck));
         left.map(|message| End::Violated(Violation { invariant: "I8", message }))
     }
 
@@ -232,7 +298,9 @@ impl Universe {
             let pending = mirror.edges().iter().any(|edge| edge.resolution == Resolution::Pending);
             !rows.is_empty()
                 && !(pending && edges > 0)
-                && rows.iter().all(|row| row.state.is_terminal() && (row.propagated || !propagation))
+                && rows
+                    .iter()
+                    .all(|row| row.state.is_terminal() && (row.propagated || !propagation))
         })
     }
 
@@ -268,44 +336,53 @@ impl Universe {
     /// that a claim waits at most for the whole flow's work.
     pub(crate) fn bounds(&self) -> Bounds {
         let spec = self.flow.spec();
-        let nodes: Vec<Node<'_>> = spec
-            .executions
-            .iter()
-            .map(|one| Node { name: &one.name, retry: one.retry })
-            .collect();
+        let nodes: Vec<Node<'_>> =
+            spec.executions.iter().map(|one| Node { name: &one.name, retry: one.retry }).collect();
         let edges: Vec<(usize, usize)> =
             self.flow.edges().map(|(from, to, _)| (from, to)).collect();
         let attempt = WORK_MAX + LEASE;
-        let (back, forward) =
-            world(|world| (world.clock_lowest_step, world.clock_stepped_forward));
+        let (back, forward) = world(|world| (world.clock_lowest_step, world.clock_stepped_forward));
         let clock_step = Duration::from_micros(back.unsigned_abs())
             + if forward { LEASE } else { Duration::ZERO };
         let executions = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-        Bounds::of(&nodes, &edges, &Settings {
-            session_limit: Duration::from_micros(SESSION_LIMIT_US.unsigned_abs()),
-            // No row is pushed back yet, so that none fails for longer.
-            backoff_longest: Duration::ZERO,
-            clock_step,
-            stale_after: Duration::from_micros(SIGMA_US.unsigned_abs()),
-            claim_delay: attempt * executions + Duration::from_secs(4),
-            attempt_limit: attempt,
-            tick: Duration::from_secs(2),
-            // Healed workers give nothing back.
-            give_backs: 0,
-            following: Following::Yes,
-        })
+        Bounds::of(
+            &nodes,
+            &edges,
+            &Settings {
+                session_limit: Duration::from_micros(SESSION_LIMIT_US.unsigned_abs()),
+                // No row is pushed back yet, so that none fails for longer.
+                backoff_longest: Duration::ZERO,
+                clock_step,
+                stale_after: Duration::from_micros(SIGMA_US.unsigned_abs()),
+                claim_delay: attempt * executions + Duration::from_secs(4),
+                attempt_limit: attempt,
+                tick: Duration::from_secs(2),
+                // Healed workers give nothing back.
+                give_backs: 0,
+                following: Following::Yes,
+            },
+        )
     }
+}
+
+/// The executions that have ended, in id order.
+fn ended(mirror: &Mirror) -> Vec<ExecutionId> {
+    let rows = mirror.executions().iter().filter(|row| row.state.is_terminal());
+    rows.map(|row| row.id).collect()
 }
 
 /// Names what a tick left although it stood at its start.
 fn left_behind(
     world: &World,
-    ended: &[sluicegate::identity::ExecutionId],
-    decided: &[sluicegate::identity::ExecutionId],
+    ended: &[ExecutionId],
+    decided: &[ExecutionId],
+    stuck: Option<ExecutionId>,
 ) -> Option<String> {
     let mirror = world.judge.mirror();
     let pending = mirror.edges().iter().find(|edge| {
-        edge.resolution == Resolution::Pending && ended.binary_search(&edge.key.upstream).is_ok()
+        edge.resolution == Resolution::Pending
+            && stuck != Some(edge.key.downstream)
+            && ended.binary_search(&edge.key.upstream).is_ok()
     });
     if let Some(edge) = pending {
         return Some(format!(
@@ -314,8 +391,8 @@ fn left_behind(
             edge.key.upstream, edge.key.downstream
         ));
     }
-    let blocked = decided.iter().find(|id| {
-        mirror.execution(**id).is_some_and(|row| row.state == State::Blocked)
-    });
+    let blocked = decided
+        .iter()
+        .find(|id| mirror.execution(**id).is_some_and(|row| row.state == State::Blocked));
     blocked.map(|id| format!("one tick left {id} blocked although its group had decided"))
 }

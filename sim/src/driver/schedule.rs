@@ -234,6 +234,8 @@ impl Universe {
             world.trace.ended(world.now, id(index), progress != Progress::Failed);
             actor.next_at = match progress {
                 Progress::Worked => world.now,
+                // What fails although nothing has changed is tried again less and less often.
+                Progress::Failed if actor.seen == world.version => world.now + POLL_US,
                 Progress::Failed => world.now + RETRY_US,
                 Progress::Idle => idle_until(actor.role, actor.seen, world),
                 Progress::Done => i64::MAX,
@@ -244,16 +246,19 @@ impl Universe {
 
     /// Moves virtual time to whatever comes next; false if nothing does.
     fn let_time_pass(&mut self) -> bool {
+        self.plan_next_turns();
         let mut next = world(|world| world.next_event());
         for (index, actor) in self.actors.iter().enumerate() {
             if let Some(at) = self.wakes_at(index, actor) {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
         }
-        if next.is_none() {
-            next = self.wake_for_later();
-        }
         let Some(next) = next else { return false };
+        if let Some(limit) = self.quiet_limit
+            && world(|world| next > world.written_at.max(self.phase_from) + limit)
+        {
+            return false;
+        }
         world(|world| {
             let us = (next - world.now).max(0);
             world.pass(us);
@@ -292,17 +297,23 @@ impl Universe {
         (!actor.done && actor.next_at < i64::MAX).then_some(actor.next_at)
     }
 
-    /// Nobody has a timer: what a row waits for comes next, and wakes whoever may act on it.
-    fn wake_for_later(&mut self) -> Option<i64> {
-        let (at, now) = world(|world| (world.next_interesting(), world.now));
-        let at = at?.max(now + 1);
+    /// Idle actors look again a little after a commit that they have not seen, and at the instant at
+    /// which some row can next be acted on.
+    fn plan_next_turns(&mut self) {
+        let mut interesting = None;
         for actor in &mut self.actors {
-            let acts = matches!(actor.role, Role::Worker | Role::Reconciler);
-            if acts && !actor.off && actor.op.is_none() && !actor.done {
-                actor.next_at = at;
+            if actor.op.is_some() || actor.done || actor.off {
+                continue;
+            }
+            let (now, unseen) = world(|world| (world.now, actor.seen != world.version));
+            if unseen {
+                actor.next_at = actor.next_at.min(now + POLL_US);
+            } else if actor.next_at == i64::MAX && actor.role != Role::Dispatcher {
+                let found =
+                    interesting.get_or_insert_with(|| world(|world| world.next_interesting()));
+                actor.next_at = found.unwrap_or(i64::MAX);
             }
         }
-        Some(at)
     }
 
     /// Fails every lock wait that has lasted for the storage's limit.

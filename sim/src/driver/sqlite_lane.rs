@@ -137,9 +137,8 @@ fn read_flow(reader: &mut Reader, flow: FlowKey, rows: &mut Commit) -> Result<()
     let new = |after| Change { before: None, after: Some(after) };
     rows.flows.extend(now(reader.describe_flow(&flow))?.map(new));
     let views = now(reader.describe_executions(&flow))?;
-    rows.executions.extend(
-        views.into_iter().map(|view| Change { before: None, after: Some(view.execution) }),
-    );
+    rows.executions
+        .extend(views.into_iter().map(|view| Change { before: None, after: Some(view.execution) }));
     let groups = now(reader.describe_groups(&flow))?;
     rows.groups.extend(groups.into_iter().map(|row| Change { before: None, after: Some(row) }));
     let edges = now(reader.describe_edges(&flow))?;

@@ -1,7 +1,7 @@
 //! What faults do: kill, linger, stand still, fail, lose answers, step the clock. Never decides when
 //! one strikes; that is drawn at the point.
 
-use sluicegate::storage::{StorageError, Verb};
+use sluicegate::storage::{Contention, StorageError, Verb};
 
 use crate::driver::tally::Sometimes;
 use crate::driver::universe::{Universe, id};
@@ -17,6 +17,8 @@ const RESTART_US: i64 = 400_000;
 const LINGER_US: [i64; 3] = [SESSION_LIMIT_US, 2_000_000, 7_000_000];
 /// How long an actor stands still: beyond one lease, beyond a session, briefly.
 const PAUSE_US: [i64; 3] = [12_000_000, 31_000_000, 6_000_000];
+/// How often a burst strikes: beyond a retry budget of five runs.
+const BURST_STATEMENTS: u32 = 5;
 /// How far the storage's clock steps.
 const CLOCK_STEP_US: [i64; 3] = [20_000_000, 500_000, 4_000_000];
 
@@ -37,12 +39,16 @@ impl Universe {
         if resumed {
             return Struck::Goes(Permit::Run);
         }
+        if let Some(contention) = world(|world| go_on_bursting(world, index, verb)) {
+            return Struck::Goes(Permit::Fail(StorageError::Contention(contention)));
+        }
         let kind = world(|world| {
             world.trace.at_actor(id(index));
             world.draw_fault(Site::Fault, Point::Statement(verb))
         });
         let Some(kind) = kind else { return Struck::Goes(Permit::Run) };
         if let Some(contention) = kind.contention() {
+            world(|world| begin_burst(world, index, verb, kind));
             return Struck::Goes(Permit::Fail(StorageError::Contention(contention)));
         }
         match kind {
@@ -167,6 +173,26 @@ impl Universe {
             });
         }
     }
+}
+
+/// Contention strikes once, or again and again until the caller's retry budget is spent.
+fn begin_burst(world: &mut World, index: usize, verb: Verb, kind: FaultKind) {
+    if !world.counting && world.tape.draw(Site::Detail, 3, Chance::Even) == 2 {
+        world.slots[index].burst = Some((verb, kind, BURST_STATEMENTS));
+    }
+}
+
+/// The contention that a burst still has for that statement.
+fn go_on_bursting(world: &mut World, index: usize, verb: Verb) -> Option<Contention> {
+    let (struck, kind, left) = world.slots[index].burst?;
+    if struck != verb || !world.faults_on {
+        return None;
+    }
+    world.slots[index].burst = (left > 1).then_some((struck, kind, left - 1));
+    if left == 1 {
+        world.tally.sometimes(Sometimes::BudgetSpent);
+    }
+    kind.contention()
 }
 
 fn end_session(world: &mut World, index: usize) {

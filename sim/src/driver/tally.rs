@@ -41,12 +41,13 @@ sometimes! {
     StoredReply "a repeated report found its stored reply";
     SessionLingered "a dead client's session kept its locks";
     SessionEnded "the storage ended a session that stood idle";
+    BudgetSpent "contention lasted beyond a retry budget";
     HealedMidway "faults stopped before the flow had drained";
     DroppedWriter "an actor whose destructor writes was killed";
 }
 
-/// Rows of the coverage matrix: every verb, then waits, awaits and notifications.
-const POINTS: usize = Verb::ALL.len() + 3;
+/// Rows of the coverage matrix: every verb, then waits, awaits, notifications and the heal.
+const POINTS: usize = Verb::ALL.len() + 4;
 const KINDS: usize = FaultKind::ALL.len();
 
 /// Counters of one or many universes.
@@ -100,6 +101,7 @@ fn row(point: Point) -> usize {
         Point::Wait(_) => Verb::ALL.len(),
         Point::Await => Verb::ALL.len() + 1,
         Point::Notice => Verb::ALL.len() + 2,
+        Point::Heal => Verb::ALL.len() + 3,
     }
 }
 
@@ -120,10 +122,7 @@ impl Tally {
         use sluicegate::state::{Cause, Outcome, State};
         self.commits += 1;
         let resolved = |edge: &sluicegate::storage::Edge| edge.resolution != Resolution::Pending;
-        let flipped = commit
-            .edges
-            .iter()
-            .any(|change| change.after.as_ref().is_some_and(resolved));
+        let flipped = commit.edges.iter().any(|change| change.after.as_ref().is_some_and(resolved));
         self.hops += u64::from(flipped);
         if !commit.sibling_requests.is_empty() {
             self.sometimes(Sometimes::SiblingRequested);

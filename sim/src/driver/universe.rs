@@ -98,6 +98,10 @@ pub struct Universe {
     pub(crate) steps_left: u64,
     /// Steps until faults stop; 0 if they go on to the end.
     pub(crate) heal_in: u32,
+    /// The phase is over after so much virtual time without a commit.
+    pub(crate) quiet_limit: Option<i64>,
+    /// When the present part began, in virtual time.
+    pub(crate) phase_from: i64,
     pub(crate) settings: Settings,
     /// The part of the liveness phase that it is in, and since when.
     pub(crate) healed: Option<(i64, Part)>,
@@ -131,6 +135,8 @@ impl Universe {
             delays_left: 0,
             steps_left: 0,
             heal_in: 0,
+            quiet_limit: None,
+            phase_from: 0,
             settings,
             healed: None,
             offered: (0, 0),
@@ -173,6 +179,7 @@ impl Universe {
         self.heal_in = plan.heal_after;
         self.healed = None;
         self.offered = (plan.faults_max, plan.delays_max);
+        self.quiet_limit = None;
         self.steps_left = self.step_limit();
     }
 

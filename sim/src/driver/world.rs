@@ -9,8 +9,8 @@ use sluicegate::storage::{StorageError, Verb};
 use sluicegate::time::Timestamp;
 
 use crate::database::{Database, SessionId};
+use crate::driver::tally::{Sometimes, Tally};
 use crate::driver::trace::Trace;
-use crate::driver::tally::{Tally, Sometimes};
 use crate::faults::{FaultKind, Point};
 use crate::history::{ActorId, Commit, Observation};
 use crate::invariants::{Judge, Violation};
@@ -72,6 +72,8 @@ pub(crate) struct Slot {
     pub(crate) session: Option<SessionId>,
     /// Its storage and network are gone: nothing that it still does reaches anyone.
     pub(crate) dead: bool,
+    /// Contention that goes on: the verb that it strikes, and how often it still will.
+    pub(crate) burst: Option<(Verb, FaultKind, u32)>,
     /// It stood still in the turn that it is at.
     pub(crate) stood_still: bool,
     /// A notification arrived since it last looked.
@@ -134,6 +136,8 @@ pub(crate) struct World {
     pub(crate) violation: Option<Violation>,
     /// Grows with every commit that wrote.
     pub(crate) version: u64,
+    /// When the last commit wrote, in virtual time.
+    pub(crate) written_at: i64,
     /// Number of the last session of the SQLite lane.
     pub(crate) sessions: SessionId,
     /// The actor whose write transaction the SQLite file holds.
@@ -184,6 +188,7 @@ impl World {
             commit: Commit::default(),
             violation: None,
             version: 0,
+            written_at: 0,
             sessions: 0,
             writer: None,
             tally: Tally::default(),
@@ -194,8 +199,7 @@ impl World {
     /// Begins a universe.
     pub(crate) fn reset(&mut self, plan: &Plan, tape: Tape) {
         let cast = plan.cast;
-        let actors =
-            usize::from(cast.clients + cast.workers + cast.dispatchers + cast.reconcilers);
+        let actors = usize::from(cast.clients + cast.workers + cast.dispatchers + cast.reconcilers);
         self.lane = plan.lane;
         self.now = 0;
         self.clock_offset = EPOCH_US;
@@ -228,6 +232,7 @@ impl World {
         self.judge.reset();
         self.violation = None;
         self.version = 0;
+        self.written_at = 0;
         self.sessions = 0;
         self.writer = None;
         self.trace.begin();
@@ -273,7 +278,9 @@ impl World {
         let arity = 1 + u16::try_from(self.faults.iter().filter(strikes).count()).unwrap_or(0);
         let chance = match point {
             Point::Statement(_) => Chance::Of(self.odds.fault),
-            Point::Wait(_) | Point::Await | Point::Notice => Chance::Of(self.odds.wait),
+            Point::Wait(_) | Point::Await | Point::Notice | Point::Heal => {
+                Chance::Of(self.odds.wait)
+            }
         };
         let drawn = self.tape.draw(site, arity, chance);
         let index = usize::from(drawn).checked_sub(1)?;
@@ -289,6 +296,7 @@ impl World {
         self.commit.actor = actor;
         self.commit.clock_highest = Timestamp(self.clock_highest);
         self.version += 1;
+        self.written_at = self.now;
         let order = self.database.order_violation();
         self.tally.commit(&self.commit);
         self.trace.commit(self.now, &self.commit);

@@ -58,6 +58,7 @@ faults! {
     CommitApplied "commit_applied" Every "the commit is applied and its answer lost";
     CommitLost "commit_lost" Every "the commit is lost, and so is its answer";
     Pause "pause" Every "the actor stands still for longer than a lease";
+    StuckGroup "stuck_group" Model "a group cannot be locked for long after other faults stopped";
     NoticeLost "notice_lost" Every "a notification is lost";
     NoticeDuplicated "notice_duplicated" Every "a notification arrives twice";
     NoticeLate "notice_late" Every "a notification arrives late";
@@ -76,6 +77,8 @@ pub enum Point {
     Await,
     /// A notification was sent.
     Notice,
+    /// The other faults stop.
+    Heal,
 }
 
 impl FaultKind {
@@ -95,14 +98,13 @@ impl FaultKind {
                 point == Point::Notice
             }
             (_, Point::Notice) => false,
+            (Self::StuckGroup, point) => point == Point::Heal,
+            (_, Point::Heal) => false,
             (Self::CrashAwait, point) => point == Point::Await,
             (Self::Pause | Self::ClockForward | Self::ClockBackward, Point::Await) => true,
             (_, Point::Await) => false,
             (Self::CrashWaiting, point) => matches!(point, Point::Wait(_)),
-            (
-                Self::Deadlock | Self::LockTimeout | Self::StatementTimeout,
-                Point::Wait(_),
-            ) => true,
+            (Self::Deadlock | Self::LockTimeout | Self::StatementTimeout, Point::Wait(_)) => true,
             (_, Point::Wait(_)) => false,
             (Self::CommitApplied | Self::CommitLost, Point::Statement(verb)) => {
                 verb == Verb::Commit
@@ -152,7 +154,8 @@ mod tests {
 
     #[test]
     fn every_fault_strikes_somewhere_in_some_lane() {
-        let mut points = vec![Point::Await, Point::Notice, Point::Wait(Verb::LockGroups)];
+        let mut points =
+            vec![Point::Await, Point::Notice, Point::Heal, Point::Wait(Verb::LockGroups)];
         points.extend(Verb::ALL.iter().map(|verb| Point::Statement(*verb)));
         for kind in FaultKind::ALL {
             assert!(points.iter().any(|point| kind.strikes_at(*point)), "{kind:?}");

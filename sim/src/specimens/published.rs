@@ -57,10 +57,7 @@ async fn pass<S: Storage>(stage: &Stage<S>, stale_only: bool) -> Result<Report, 
     Ok(report)
 }
 
-async fn dispatch<S: Storage>(
-    stage: &Stage<S>,
-    upstream: ExecutionId,
-) -> Result<u64, EngineError> {
+async fn dispatch<S: Storage>(stage: &Stage<S>, upstream: ExecutionId) -> Result<u64, EngineError> {
     let environment = SimEnvironment { actor: stage.actor };
     if !transact(&stage.storage, &environment, &BUDGET, &Mark { upstream }).await? {
         return Ok(0);
@@ -127,8 +124,7 @@ impl Body for OneEdge {
         }
         let undecided = group.decision == Decision::Undecided;
         if undecided {
-            group.decision =
-                group.policy.decide(group.edges, group.satisfied, group.unsatisfied);
+            group.decision = group.policy.decide(group.edges, group.satisfied, group.unsatisfied);
         }
         let rows = transaction.lock_executions(&[self.downstream]).await?;
         transaction

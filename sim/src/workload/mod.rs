@@ -77,7 +77,10 @@ fn edge(tape: &mut Tape, upstream: u16, downstream: u16) -> EdgeSpec {
     let presets = AcceptSet::PRESETS;
     let count = u16::try_from(presets.len()).expect("five presets");
     let preset = tape.draw(Site::Plan, count, Chance::Of(20_000));
-    EdgeSpec { accepts: presets[usize::from(preset)].1, ..EdgeSpec::new(name(upstream), name(downstream)) }
+    EdgeSpec {
+        accepts: presets[usize::from(preset)].1,
+        ..EdgeSpec::new(name(upstream), name(downstream))
+    }
 }
 
 fn policy(tape: &mut Tape, inbound: u32) -> Option<JoinPolicy> {

@@ -12,6 +12,8 @@ use crate::time::Timestamp;
 
 /// The oldest SQLite that is safe: earlier ones can corrupt a database when a WAL is reset.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
+/// Times that a connection tries to switch a file to a WAL while others do the same.
+const WAL_TRIES_MAX: usize = 8;
 /// Prepared statements kept by a connection: every verb, with room to grow.
 const STATEMENTS_MAX: usize = 128;
 
@@ -301,13 +303,28 @@ fn write_ahead(connection: &Connection, options: &SqliteOptions) -> Result<()> {
     if options.is_memory() {
         return Ok(());
     }
-    let mode: String = connection
-        .query_row("pragma journal_mode = wal", [], |row| row.get(0))
-        .map_err(|e| error::of_verb(&e))?;
-    if mode == "wal" {
-        return Ok(());
+    let switch = || -> rusqlite::Result<String> {
+        connection.query_row("pragma journal_mode = wal", [], |row| row.get(0))
+    };
+    for _ in 0..WAL_TRIES_MAX {
+        let mode = match switch().map_err(|e| error::of_verb(&e)) {
+            Ok(mode) => mode,
+            Err(StorageError::Contention(_)) => {
+                // Of two that switch a new file at once one is refused without a wait. Waiting for
+                // the other's write lock is waiting for its switch.
+                let waited = connection.execute_batch("begin immediate; rollback");
+                waited.map_err(|e| error::of_verb(&e))?;
+                continue;
+            }
+            Err(other) => return Err(other),
+        };
+        if mode == "wal" {
+            return Ok(());
+        }
+        let needed = format!("journal mode {mode}: a WAL is needed");
+        return Err(StorageError::Unsupported(needed.into()));
     }
-    Err(StorageError::Unsupported(format!("journal mode {mode}: a WAL is needed").into()))
+    Err(StorageError::Contention(Contention::Busy))
 }
 
 /// What a database lacks; one that does not exist lacks everything, and is not created.

@@ -170,7 +170,7 @@ create table edge (
 ) strict, without rowid;
 
 create index edge_pending
-on edge (partition, upstream, downstream)
+on edge (partition, upstream, downstream, accepts)
 where resolution = 0;
 
 create table attempt (

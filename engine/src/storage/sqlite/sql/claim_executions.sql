@@ -1,6 +1,7 @@
 -- Grants ready rows whose time has come and whose flow lets them start.
 -- SQLite has one writer: no row is locked by another, so nothing is passed over. The walk is one
--- per lane, each in the order of its index and cut at the limit; the merge cuts again.
+-- per lane, each in the order of its index and cut at the limit; the merge cuts again. `+` keeps a
+-- range of partitions from making it a walk over all lanes.
 update execution
 set
   state = 2,
@@ -19,20 +20,19 @@ where rowid in (
   cross join execution as x
   where x.rowid in (
     select c.rowid
-    from execution as c
+    from execution as c indexed by execution_claimable
     where c.state = 1
     and c.lane = wanted.value
     and c.not_before <= :now
-    and c.partition >= :partition_from
-    and c.partition < :partition_to
+    and +c.partition >= :partition_from
+    and +c.partition < :partition_to
     and (:namespace is null or c.namespace = :namespace)
     and (:kinds is null or c.kind in (select value from json_each(:kinds)))
-    and exists (
-      select 1
+    and (
+      select f.closing is null or f.closing = 1
       from flow as f
       where f.partition = c.partition
       and f.id = c.flow
-      and (f.closing is null or f.closing = 1)
     )
     order by c.claim_rank, c.not_before, c.partition, c.id
     limit :limit

@@ -7,10 +7,10 @@ select
   e.resolution,
   e.upstream_incarnation,
   e.passes_as
-from edge_group as g
+from edge_group as g indexed by edge_group_by_flow
 cross join edge as e
 on e.partition = g.partition
 and e.downstream = g.downstream
 where g.partition = :partition
 and g.flow = :flow
-order by e.downstream, e.upstream
+order by g.downstream, e.upstream

@@ -35,7 +35,7 @@ select
   payload,
   worker,
   result
-from execution
+from execution indexed by execution_by_flow
 where partition = :partition
 and flow = :flow
 order by id

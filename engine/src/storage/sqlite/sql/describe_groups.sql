@@ -10,7 +10,7 @@ select
   satisfied,
   unsatisfied,
   decision
-from edge_group
+from edge_group indexed by edge_group_by_flow
 where partition = :partition
 and flow = :flow
 order by downstream

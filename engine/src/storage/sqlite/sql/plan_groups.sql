@@ -1,28 +1,35 @@
 -- Only pending edges of upstreams that are terminal now, and of downstreams that a hop will skip.
--- The walk is breadth first and ends when the limit is reached.
+-- The walk is breadth first and ends when the limit is reached; its first step has a limit too,
+-- two rows a group, since a recursive query runs that step to its end before it yields a row.
 with recursive
   planned (downstream, will_skip) as (
     select
-      e.downstream,
-      e.accepts & (1 << (u.state - 4)) = 0
-      and g.policy = 1
-      and g.decision = 0
-      and x.state = 0
-    from json_each(:upstreams) as wanted
-    cross join execution as u
-    on u.partition = :partition
-    and u.id = unhex(wanted.value)
-    and u.state >= 4
-    cross join edge as e
-    on e.partition = u.partition
-    and e.upstream = u.id
-    and e.resolution = 0
-    cross join edge_group as g
-    on g.partition = e.partition
-    and g.downstream = e.downstream
-    cross join execution as x
-    on x.partition = e.partition
-    and x.id = e.downstream
+      downstream,
+      will_skip
+    from (
+      select distinct
+        e.downstream,
+        e.accepts & (1 << (u.state - 4)) = 0
+        and g.policy = 1
+        and g.decision = 0
+        and x.state = 0 as will_skip
+      from json_each(:upstreams) as wanted
+      cross join execution as u
+      on u.partition = :partition
+      and u.id = unhex(wanted.value)
+      and u.state >= 4
+      cross join edge as e indexed by edge_pending
+      on e.partition = u.partition
+      and e.upstream = u.id
+      and e.resolution = 0
+      cross join edge_group as g
+      on g.partition = e.partition
+      and g.downstream = e.downstream
+      cross join execution as x
+      on x.partition = e.partition
+      and x.id = e.downstream
+      limit :limit * 2
+    )
     union
     select
       e.downstream,
@@ -31,7 +38,7 @@ with recursive
       and g.decision = 0
       and x.state = 0
     from planned as p
-    cross join edge as e
+    cross join edge as e indexed by edge_pending
     on e.partition = :partition
     and e.upstream = p.downstream
     and e.resolution = 0

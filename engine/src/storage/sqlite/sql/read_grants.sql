@@ -33,7 +33,7 @@ select
   namespace,
   instance_tag,
   payload
-from execution
+from execution indexed by execution_by_request
 where state = 2
 and request = :request
 order by partition, id

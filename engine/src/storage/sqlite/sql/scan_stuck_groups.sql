@@ -3,7 +3,7 @@
 select
   x.partition,
   x.id
-from execution as x
+from execution as x indexed by execution_blocked
 cross join edge_group as g
 on g.partition = x.partition
 and g.downstream = x.id

@@ -1,10 +1,16 @@
 //! Time, randomness and wake-ups, injected. The engine asks nobody else for them.
 
+#[cfg(feature = "system")]
+mod system;
+
 use std::future::Future;
 use std::time::Duration;
 
 use crate::identity::Partition;
 use crate::time::Timestamp;
+
+#[cfg(feature = "system")]
+pub use system::SystemEnvironment;
 
 /// A hint, sent after a commit, that executions of a partition ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

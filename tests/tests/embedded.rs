@@ -1,0 +1,181 @@
+//! The engine as a service embeds it: a real SQLite file, a real runtime with threads, and several
+//! workers, dispatchers and reconcilers at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate::environment::SystemEnvironment;
+use sluicegate::flow::{EdgeSpec, ExecutionSpec, FlowSpec};
+use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::operations::describe::Explanation;
+use sluicegate::operations::report::Report;
+use sluicegate::policy::{AcceptSet, JoinPolicy, OnSatisfied};
+use sluicegate::state::{Outcome, PublicState};
+use sluicegate::storage::boxed::BoxStorage;
+use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
+use sluicegate::storage::{Scope, Storage};
+use sluicegate::{Engine, EngineError, Settings};
+
+type Service<S> = Engine<S, SystemEnvironment>;
+
+/// Turns after which a flow that has not drained is called stuck.
+const TURNS_MAX: u32 = 2_000;
+
+fn claim_of<S: Storage>(engine: &Service<S>, worker: &str) -> ClaimRequest {
+    ClaimRequest {
+        request: engine.request_id(),
+        sent: Sent::First,
+        worker: worker.into(),
+        instance: "one".into(),
+        namespace: None,
+        partitions: 0..u16::MAX,
+        lanes: vec!["default".into()],
+        kinds: Vec::new(),
+        limit: 4,
+        lease: Duration::from_secs(30),
+    }
+}
+
+/// Claims and reports until the flow has ended: executions of kind `fails` fail for good.
+async fn work<S: Storage>(engine: Service<S>, name: String, flow: sluicegate::identity::FlowId) {
+    for _ in 0..TURNS_MAX {
+        let grants = match engine.claim(claim_of(&engine, &name)).await {
+            Ok(grants) => grants,
+            Err(EngineError::Contention(_)) => continue,
+            Err(error) => panic!("{name}: {error}"),
+        };
+        for grant in &grants {
+            let result: Arc<[u8]> = Arc::from(*b"{}");
+            let report = match &*grant.definition.kind {
+                "fails" => Report::FailFatal(result),
+                _ => Report::Complete(result),
+            };
+            engine.report(grant.token(), report).await.expect("the lease is held");
+        }
+        if grants.is_empty() && has_ended(&engine, flow).await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    panic!("{name}: the flow has not drained");
+}
+
+async fn has_ended<S: Storage>(engine: &Service<S>, flow: sluicegate::identity::FlowId) -> bool {
+    let open = [
+        PublicState::Waiting,
+        PublicState::Delayed,
+        PublicState::WaitingChildren,
+        PublicState::Active,
+        PublicState::Suspended,
+    ];
+    let counts = engine.describe_flow(flow).await.expect("the flow exists").counts;
+    open.iter().all(|state| !counts.contains_key(state))
+}
+
+async fn dispatch<S: Storage>(engine: Service<S>, environment: SystemEnvironment) {
+    loop {
+        environment.noticed(Duration::from_millis(20)).await;
+        if let Err(error) = engine.dispatch_pass(&Scope::default()).await {
+            assert!(matches!(error, EngineError::Contention(_)), "{error}");
+        }
+    }
+}
+
+/// Drains a flow with three workers and two dispatchers, and returns how it ended.
+async fn drain<S: Storage>(storage: S, spec: FlowSpec) -> Vec<(String, PublicState)> {
+    let environment = SystemEnvironment::new();
+    let engine = Engine::new(storage, environment.clone(), Settings::default());
+    let flow = engine.submit(spec).await.expect("the flow is valid").flow();
+    let dispatchers: Vec<_> =
+        (0..2).map(|_| tokio::spawn(dispatch(engine.clone(), environment.clone()))).collect();
+    let workers: Vec<_> = (0..3)
+        .map(|nth| tokio::spawn(work(engine.clone(), format!("worker-{nth}"), flow.id)))
+        .collect();
+    for worker in workers {
+        worker.await.expect("the worker drains the flow");
+    }
+    dispatchers.iter().for_each(tokio::task::JoinHandle::abort);
+    let ticked = engine.dependency_tick(&Scope::default()).await.expect("the tick succeeds");
+    assert_eq!(ticked.errors, 0);
+    let described = engine.describe_flow(flow.id).await.expect("the flow exists");
+    described.executions.into_iter().map(|one| (one.name.to_string(), one.state)).collect()
+}
+
+fn wide() -> FlowSpec {
+    let mut flow = FlowSpec::builder().execution("first").execution("last");
+    for nth in 0..60 {
+        let name = format!("middle-{nth:02}");
+        flow = flow.execution(name.as_str()).edge("first", name.as_str()).edge(name, "last");
+    }
+    flow.build()
+}
+
+fn handled_failure() -> FlowSpec {
+    FlowSpec::builder()
+        .execution_spec(ExecutionSpec::new("build").kind("fails"))
+        .execution("deploy")
+        .execution("announce")
+        .execution("clean-up")
+        .execution("any")
+        .edge("build", "deploy")
+        .edge("deploy", "announce")
+        .edge_spec(EdgeSpec::new("build", "clean-up").accepts(AcceptSet::ON_FAILURE))
+        .edge("announce", "any")
+        .edge("clean-up", "any")
+        .join("any", JoinPolicy::AnyOf { on_satisfied: OnSatisfied::LetRun })
+        .build()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_wide_flow_drains_on_a_file_with_many_actors() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let options = SqliteOptions::file(directory.path().join("flows.db"));
+    let storage = SqliteStorage::open(options).expect("the file opens");
+    let ended = drain(storage, wide()).await;
+    assert_eq!(ended.len(), 62);
+    assert!(ended.iter().all(|(_, state)| *state == PublicState::Completed), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_skips_what_needs_success_and_runs_what_handles_it() {
+    let storage = SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
+    let ended = drain(BoxStorage::new(storage), handled_failure()).await;
+    let expected = [
+        ("announce", PublicState::Skipped),
+        ("any", PublicState::Completed),
+        ("build", PublicState::Failed),
+        ("clean-up", PublicState::Completed),
+        ("deploy", PublicState::Skipped),
+    ];
+    let expected: Vec<(String, PublicState)> =
+        expected.into_iter().map(|(name, state)| (name.to_owned(), state)).collect();
+    assert_eq!(ended, expected);
+}
+
+#[tokio::test]
+async fn a_key_stands_for_one_flow_and_says_so() {
+    let storage = SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
+    let engine = Engine::new(storage, SystemEnvironment::new(), Settings::default());
+    let spec = |name: &str| FlowSpec::builder().idempotency_key("order-1").execution(name).build();
+    let first = engine.submit(spec("a")).await.expect("the flow is valid");
+    let again = engine.submit(spec("a")).await.expect("the flow is valid");
+    assert_eq!(first.flow(), again.flow());
+    assert_ne!(first, again, "the second is a duplicate");
+    let other = engine.submit(spec("b")).await.expect_err("the content differs");
+    let expected = format!(
+        "idempotency key `order-1` already stands for flow {} with different content",
+        first.flow().id
+    );
+    assert_eq!(other.to_string(), expected);
+    let id = first.flow().execution("a");
+    let explained = engine.explain(id).await.expect("the execution exists");
+    assert!(matches!(explained, Explanation::Claimable { .. }), "{explained}");
+    let grants = engine.claim(claim_of(&engine, "w")).await.expect("the claim succeeds");
+    let done = Report::Complete(Arc::from(*b"{}"));
+    engine.report(grants[0].token(), done).await.expect("the lease is held");
+    let explained = engine.explain(id).await.expect("the execution exists");
+    assert!(
+        matches!(explained, Explanation::Ended { outcome: Outcome::Succeeded, .. }),
+        "{explained}"
+    );
+}
