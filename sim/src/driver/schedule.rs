@@ -300,7 +300,6 @@ impl Universe {
     /// Idle actors look again a little after a commit that they have not seen, and at the instant at
     /// which some row can next be acted on.
     fn plan_next_turns(&mut self) {
-        let mut interesting = None;
         for actor in &mut self.actors {
             if actor.op.is_some() || actor.done || actor.off {
                 continue;
@@ -309,9 +308,9 @@ impl Universe {
             if unseen {
                 actor.next_at = actor.next_at.min(now + POLL_US);
             } else if actor.next_at == i64::MAX && actor.role != Role::Dispatcher {
-                let found =
-                    interesting.get_or_insert_with(|| world(|world| world.next_interesting()));
-                actor.next_at = found.unwrap_or(i64::MAX);
+                // What became due during its last turn may have escaped it.
+                let found = world(|world| world.next_interesting(actor.began_at));
+                actor.next_at = found.map_or(i64::MAX, |at| at.max(now));
             }
         }
     }
@@ -378,12 +377,12 @@ impl World {
         lingering.chain(self.late.iter().map(|late| late.at)).min()
     }
 
-    /// The next instant at which a committed row can be acted on that cannot be now.
-    fn next_interesting(&self) -> Option<i64> {
-        let now = self.storage_now();
+    /// The first instant after that reading of the storage's clock at which a committed row becomes due,
+    /// in virtual time.
+    pub(crate) fn next_interesting(&self, after: Timestamp) -> Option<i64> {
         let mut next: Option<Timestamp> = None;
         let mut consider = |at: Option<Timestamp>| {
-            if let Some(at) = at.filter(|at| *at > now) {
+            if let Some(at) = at.filter(|at| *at > after) {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
         };

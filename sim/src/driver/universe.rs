@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sluicegate::flow::{Limits, ValidFlow};
 use sluicegate::mutants::Mutant;
 use sluicegate::storage::Storage;
+use sluicegate::time::Timestamp;
 use sluicegate::{Engine, Settings};
 
 use crate::actors::{self, Progress, Role, Stage, Sweeps};
@@ -67,6 +68,8 @@ pub(crate) struct Actor {
     pub(crate) op: Option<Op>,
     /// The version of the database when its last turn began.
     pub(crate) seen: u64,
+    /// The storage's clock when its last turn began.
+    pub(crate) began_at: Timestamp,
     /// Virtual time before which it begins no turn of its own accord.
     pub(crate) next_at: i64,
     /// It stands still, or is being restarted, since then.
@@ -242,6 +245,7 @@ impl Universe {
         actor.op = Some(op);
         world(|world| {
             actor.seen = world.version;
+            actor.began_at = world.storage_now();
             world.slots[index].noticed = false;
             world.trace.began(world.now, id(index));
         });
@@ -382,6 +386,7 @@ fn cast(plan: &Plan) -> Vec<Actor> {
                 nth,
                 op: None,
                 seen: u64::MAX,
+                began_at: Timestamp::default(),
                 next_at: 0,
                 asleep_until: 0,
                 done: false,

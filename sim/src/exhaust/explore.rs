@@ -2,6 +2,8 @@
 //! plain data: it is saved there, so that the next tape begins at the last state that it shares with
 //! the one before, and a state that was seen before ends its universe. Never judges.
 
+use sluicegate::time::Timestamp;
+
 use crate::actors::Sweeps;
 use crate::database::Database;
 use crate::driver::Universe;
@@ -52,6 +54,7 @@ struct Saved {
 #[derive(Clone, Copy)]
 struct Plain {
     seen: u64,
+    began_at: Timestamp,
     next_at: i64,
     asleep_since: i64,
     asleep_until: i64,
@@ -163,6 +166,7 @@ impl Universe {
         }
         let plain = self.actors.iter().map(|actor| Plain {
             seen: actor.seen,
+            began_at: actor.began_at,
             next_at: actor.next_at,
             asleep_since: actor.asleep_since,
             asleep_until: actor.asleep_until,
@@ -197,9 +201,10 @@ impl Universe {
     fn resume(&mut self, saved: &Saved, mut tape: Tape) {
         self.drop_ops();
         for (actor, plain) in self.actors.iter_mut().zip(&saved.actors) {
-            let Plain { seen, next_at, asleep_since, asleep_until, done, off } = *plain;
-            (actor.seen, actor.next_at, actor.done, actor.off) = (seen, next_at, done, off);
-            (actor.asleep_since, actor.asleep_until) = (asleep_since, asleep_until);
+            let Plain { seen, began_at, next_at, asleep_since, asleep_until, done, off } = *plain;
+            (actor.seen, actor.began_at, actor.done, actor.off) = (seen, began_at, done, off);
+            (actor.next_at, actor.asleep_since, actor.asleep_until) =
+                (next_at, asleep_since, asleep_until);
         }
         self.current = saved.current;
         self.delays_left = saved.delays_left;
