@@ -101,6 +101,9 @@ pub struct Plan {
     pub heal_after: u32,
     /// How likely each choice leaves the quiet one.
     pub odds: Odds,
+    /// Every choice is counted through, so that choices which change nothing are not offered.
+    #[serde(default)]
+    pub counting: bool,
 }
 
 impl LaneKind {
@@ -223,6 +226,7 @@ impl Campaign {
                 wait: 12_000,
                 outcome,
             },
+            counting: false,
         }
     }
 

@@ -30,6 +30,8 @@ pub enum Site {
     Detail,
     /// Whether a worker repeats a call.
     Repeat,
+    /// Whether faults stop here, while universes are counted.
+    Heal,
 }
 
 /// One choice: `value` of `0..arity`.

@@ -56,7 +56,7 @@ pub(crate) enum Progress {
 }
 
 /// Which sweeps a reconciler runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Sweeps {
     /// Both.
     All,

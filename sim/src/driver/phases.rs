@@ -29,7 +29,7 @@ const STUCK_QUIET_US: i64 = 20_000_000;
 
 /// A part of the liveness phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+pub(crate) enum Part {
     /// The dispatchers drive the cascades; of the reconcilers only the reaper runs.
     Dispatchers,
     /// The reconcilers drive them; the dispatchers are off and every event is deleted.
@@ -60,6 +60,10 @@ struct Saved {
 impl Universe {
     /// Runs every phase to the end of the universe.
     pub(crate) fn phases(&mut self) -> End {
+        if let Some((healed_at, part)) = self.healed {
+            // A saved state of that part goes on.
+            return self.drain(healed_at, part);
+        }
         let midway = match self.settle() {
             Settled::Ended(end) => return end,
             Settled::HealDue => true,
@@ -86,6 +90,7 @@ impl Universe {
             end => return end,
         }
         self.restore(saved);
+        self.healed = None;
         self.part(Part::Reconcilers)
     }
 
@@ -137,6 +142,9 @@ impl Universe {
             Part::Dispatchers => Sweeps::ReaperOnly,
             Part::Reconcilers => Sweeps::All,
         };
+        if self.visited_before() {
+            return End::Pruned;
+        }
         let mut healed_at = world(|world| world.now);
         if part == Part::Reconcilers {
             self.delete_events();
@@ -154,6 +162,11 @@ impl Universe {
             return end;
         }
         healed_at = healed_at.max(self.phase_from);
+        self.drain(healed_at, part)
+    }
+
+    fn drain(&mut self, healed_at: i64, part: Part) -> End {
+        self.healed = Some((healed_at, part));
         match self.settle() {
             Settled::Ended(end) => end,
             Settled::HealDue | Settled::Quiet => self.judge_rest(Some((healed_at, part))),

@@ -47,8 +47,8 @@ impl Universe {
     /// Runs until nothing is left to do, the universe ends, or faults are to stop.
     pub(crate) fn settle(&mut self) -> Settled {
         loop {
-            if self.memo.is_some() && self.visited_before() {
-                return Settled::Ended(End::Pruned);
+            if let Some(settled) = self.between_steps() {
+                return settled;
             }
             let index = match world(|world| self.pick(world)) {
                 Picked::Actor(index) => index,
@@ -337,7 +337,7 @@ impl Universe {
                 if actor.seen != world.version {
                     actor.next_at = actor.next_at.min(world.now + POLL_US);
                 } else if actor.next_at == i64::MAX && actor.role != Role::Dispatcher {
-                    let next = world.next_interesting(actor.looked_at);
+                    let next = world.next_interesting(actor.began_at);
                     actor.next_at = next.unwrap_or(i64::MAX);
                 }
             }
@@ -408,9 +408,9 @@ impl World {
 
     /// The next instant at which a committed row can be acted on that could not be when somebody
     /// looked at it last, in virtual time; it may have passed.
-    fn next_interesting(&self, looked_at: Timestamp) -> Option<i64> {
+    pub(crate) fn next_interesting(&self, began_at: Timestamp) -> Option<i64> {
         // A clock that has stepped back since makes the past interesting again.
-        let after = looked_at.min(self.storage_now());
+        let after = began_at.min(self.storage_now());
         let mut next: Option<Timestamp> = None;
         let mut consider = |at: Option<Timestamp>| {
             if let Some(at) = at.filter(|at| *at > after) {

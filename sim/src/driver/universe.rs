@@ -7,14 +7,17 @@ use std::sync::Arc;
 use sluicegate::flow::{Limits, ValidFlow};
 use sluicegate::mutants::Mutant;
 use sluicegate::storage::Storage;
+use sluicegate::time::Timestamp;
 use sluicegate::{Engine, Settings};
 
 use crate::actors::{self, Progress, Role, Stage, Sweeps};
+use crate::driver::phases::Part;
 use crate::driver::sqlite_lane::SqliteLane;
 use crate::driver::statement::ModelStorage;
 use crate::driver::tally::Tally;
 use crate::driver::trace::Entry;
 use crate::driver::world::{SimEnvironment, World, world};
+use crate::exhaust::explore::Explorer;
 use crate::history::ActorId;
 use crate::invariants::Violation;
 use crate::plan::{LaneKind, Plan};
@@ -65,8 +68,8 @@ pub(crate) struct Actor {
     pub(crate) op: Option<Op>,
     /// The version of the database when its last turn began.
     pub(crate) seen: u64,
-    /// What the storage's clock showed when its last turn began.
-    pub(crate) looked_at: sluicegate::time::Timestamp,
+    /// The storage's clock when its last turn began.
+    pub(crate) began_at: Timestamp,
     /// Virtual time before which it begins no turn of its own accord.
     pub(crate) next_at: i64,
     /// It stands still, or is being restarted, since then.
@@ -103,7 +106,12 @@ pub struct Universe {
     /// When the present part began, in virtual time.
     pub(crate) phase_from: i64,
     pub(crate) settings: Settings,
-    pub(crate) memo: Option<crate::exhaust::Memo>,
+    /// The part of the liveness phase that it is in, and since when.
+    pub(crate) healed: Option<(i64, Part)>,
+    /// Faults and deviations that were left when healing was last a choice.
+    pub(crate) offered: (u32, u32),
+    /// What an exhaustive run remembers.
+    pub(crate) explorer: Option<Box<Explorer>>,
 }
 
 impl Universe {
@@ -133,7 +141,9 @@ impl Universe {
             quiet_limit: None,
             phase_from: 0,
             settings,
-            memo: None,
+            healed: None,
+            offered: (0, 0),
+            explorer: None,
         })
     }
 
@@ -170,6 +180,8 @@ impl Universe {
         self.current = 0;
         self.delays_left = plan.delays_max;
         self.heal_in = plan.heal_after;
+        self.healed = None;
+        self.offered = (plan.faults_max, plan.delays_max);
         self.quiet_limit = None;
         self.steps_left = self.step_limit();
     }
@@ -233,7 +245,7 @@ impl Universe {
         actor.op = Some(op);
         world(|world| {
             actor.seen = world.version;
-            actor.looked_at = world.storage_now();
+            actor.began_at = world.storage_now();
             world.slots[index].noticed = false;
             world.trace.began(world.now, id(index));
         });
@@ -374,7 +386,7 @@ fn cast(plan: &Plan) -> Vec<Actor> {
                 nth,
                 op: None,
                 seen: u64::MAX,
-                looked_at: sluicegate::time::Timestamp::default(),
+                began_at: Timestamp::default(),
                 next_at: 0,
                 asleep_until: 0,
                 done: false,

@@ -216,10 +216,11 @@ impl World {
         self.dispatchers = first..first + usize::from(cast.dispatchers);
         self.random = SplitMix(plan.ids_seed ^ 0x5157_4943_4547_4154);
         self.tape = tape;
-        self.strikes.set(&plan.faults);
+        self.strikes.set(&plan.faults, plan.counting);
         self.faults_left = plan.faults_max;
         self.faults_on = true;
         self.odds = plan.odds;
+        self.counting = plan.counting;
         if self.judged != plan.engine {
             self.judged = plan.engine;
             self.judge = match plan.engine {

@@ -150,6 +150,13 @@ impl FaultKind {
         }
     }
 
+    /// True if it comes to the same there as another fault does elsewhere, so that a count leaves it
+    /// out: a kill after a statement is a kill before the actor's next one, unless the statement
+    /// was the commit.
+    pub fn repeats_another_at(self, point: Point) -> bool {
+        self == Self::CrashAfter && point != Point::Statement(Verb::Commit)
+    }
+
     /// The error that the statement fails with, if that is what it does.
     pub fn contention(self) -> Option<Contention> {
         Some(match self {
@@ -167,19 +174,25 @@ impl FaultKind {
 #[derive(Clone, Debug, Default)]
 pub struct Strikes {
     enabled: BTreeSet<FaultKind>,
+    counting: bool,
     points: Vec<Vec<FaultKind>>,
 }
 
 impl Strikes {
     /// Makes the table of these kinds.
-    pub fn set(&mut self, enabled: &BTreeSet<FaultKind>) {
-        if self.enabled == *enabled && !self.points.is_empty() {
+    pub fn set(&mut self, enabled: &BTreeSet<FaultKind>, counting: bool) {
+        let same = self.enabled == *enabled && self.counting == counting;
+        if same && !self.points.is_empty() {
             return;
         }
+        self.counting = counting;
         self.enabled.clone_from(enabled);
         self.points = (0..Point::COUNT).map(|_| Vec::new()).collect();
         for point in Point::all() {
-            let kinds = enabled.iter().copied().filter(|kind| kind.strikes_at(point));
+            let strikes = |kind: &FaultKind| {
+                kind.strikes_at(point) && !(counting && kind.repeats_another_at(point))
+            };
+            let kinds = enabled.iter().copied().filter(strikes);
             self.points[point.index()] = kinds.collect();
         }
     }

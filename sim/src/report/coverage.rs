@@ -91,7 +91,7 @@ fn required(lane: LaneKind) -> &'static [Sometimes] {
 fn points(lane: LaneKind) -> Vec<Point> {
     let mut points: Vec<Point> = Verb::ALL.iter().map(|verb| Point::Statement(*verb)).collect();
     if lane == LaneKind::Model {
-        points.push(Point::Wait(Verb::LockGroups));
+        points.extend([Point::Wait(Verb::LockGroups), Point::Heal]);
     }
     points.extend([Point::Await, Point::Notice]);
     points
@@ -103,6 +103,7 @@ fn name(point: Point) -> &'static str {
         Point::Wait(_) => "a lock wait",
         Point::Await => "an await",
         Point::Notice => "a notification",
+        Point::Heal => "the heal",
     }
 }
 

@@ -1,0 +1,235 @@
+//! Every universe of one flow: the odometer over the choice tape. Where no future lives the state is
+//! plain data: it is saved there, so that the next tape begins at the last state that it shares with
+//! the one before, and a state that was seen before ends its universe. Never judges.
+
+use sluicegate::time::Timestamp;
+
+use crate::actors::Sweeps;
+use crate::database::Database;
+use crate::driver::Universe;
+use crate::driver::phases::Part;
+use crate::driver::schedule::Settled;
+use crate::driver::universe::End;
+use crate::driver::world::{LateNotice, Lingering, Slot, SplitMix, world};
+use crate::exhaust::memo::Memo;
+use crate::invariants::Judge;
+use crate::tape::{Chance, Site, Tape};
+
+/// What an exhaustive run remembers of the universes of one flow.
+#[derive(Default)]
+pub(crate) struct Explorer {
+    memo: Option<Memo>,
+    /// States on the way of the present universe, the deepest last.
+    saved: Vec<Saved>,
+    /// Hashes of the states on that way: one that is met again here is a loop, not a known end.
+    way: Vec<u128>,
+}
+
+/// A state in which no future lives.
+struct Saved {
+    /// Cells that were drawn before it.
+    at: usize,
+    /// Hashes on the way before it.
+    way: usize,
+    database: Database,
+    judge: Judge,
+    now: i64,
+    version: u64,
+    noticed: Vec<bool>,
+    lingering: Vec<Lingering>,
+    late: Vec<LateNotice>,
+    faults_left: u32,
+    faults_on: bool,
+    trace_hash: u64,
+    actors: Vec<Plain>,
+    current: usize,
+    delays_left: u32,
+    offered: (u32, u32),
+    steps_left: u64,
+    sweeps: Sweeps,
+    healed: Option<(i64, Part)>,
+}
+
+/// An actor between two turns.
+#[derive(Clone, Copy)]
+struct Plain {
+    seen: u64,
+    began_at: Timestamp,
+    next_at: i64,
+    asleep_since: i64,
+    asleep_until: i64,
+    done: bool,
+    off: bool,
+}
+
+impl Explorer {
+    pub(crate) fn new(memo: bool) -> Self {
+        Self { memo: memo.then(Memo::default), ..Self::default() }
+    }
+
+    /// Takes note of a state; true if it was seen before and its continuations with it.
+    fn knows(&mut self, state: u128, replayed: bool) -> bool {
+        let Some(memo) = &mut self.memo else { return false };
+        if !replayed && !memo.note(state) && !self.way.contains(&state) {
+            return true;
+        }
+        self.way.push(state);
+        false
+    }
+}
+
+impl Universe {
+    /// Runs the next universe of its flow, which is the one of the tape that the world holds.
+    pub(crate) fn explore(&mut self) -> End {
+        let end = self.phases();
+        let strayed = world(|world| world.tape.strayed().map(str::to_owned));
+        strayed.map_or(end, End::Strayed)
+    }
+
+    /// Prepares the next universe, from the deepest saved state that it shares with the last one;
+    /// false if there is none left.
+    pub(crate) fn advance(&mut self) -> bool {
+        let mut tape = world(|world| std::mem::replace(&mut world.tape, Tape::quiet()));
+        if !tape.advance() {
+            return false;
+        }
+        let changed = tape.cells().len() - 1;
+        let mut explorer = self.explorer.take().expect("an exhaustive run has an explorer");
+        while explorer.saved.last().is_some_and(|saved| saved.at > changed) {
+            explorer.saved.pop();
+        }
+        match explorer.saved.last() {
+            Some(saved) => {
+                explorer.way.truncate(saved.way);
+                self.resume(saved, tape);
+            }
+            None => {
+                explorer.way.clear();
+                self.reset(tape);
+            }
+        }
+        self.explorer = Some(explorer);
+        true
+    }
+
+    /// In counting mode, between two steps: where no future lives, the universe may end because the
+    /// state was seen, or heal; it may be saved.
+    pub(crate) fn between_steps(&mut self) -> Option<Settled> {
+        if !self.plan.counting || self.actors.iter().any(|actor| actor.op.is_some()) {
+            return None;
+        }
+        if self.visited_before() {
+            return Some(Settled::Ended(End::Pruned));
+        }
+        self.save_here();
+        self.heals_here().then_some(Settled::HealDue)
+    }
+
+    /// In a state without futures: true if it was seen before. Derives from the state what engines
+    /// are given as random numbers.
+    pub(crate) fn visited_before(&mut self) -> bool {
+        if !self.plan.counting {
+            return false;
+        }
+        let state = self.state();
+        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is one too")]
+        let (replayed, holds_locks) = world(|world| {
+            world.random = SplitMix(state as u64);
+            (!world.tape.at_end(), !world.lingering.is_empty())
+        });
+        let explorer = self.explorer.as_mut();
+        explorer.is_some_and(|explorer| !holds_locks && explorer.knows(state, replayed))
+    }
+
+    /// True if a fault or a deviation has occurred since healing was last a choice.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        let left = (world(|world| world.faults_left), self.delays_left);
+        self.offered != left
+    }
+
+    /// After each fault and each deviation, once nobody is in the middle of anything, healing is a
+    /// choice: else the safety phase with everyone at work would drain nearly every flow, and what
+    /// the dispatchers or the reconcilers do alone would not be seen.
+    fn heals_here(&mut self) -> bool {
+        if !world(|world| world.faults_on) || !self.is_disturbed() {
+            return false;
+        }
+        self.offered = (world(|world| world.faults_left), self.delays_left);
+        world(|world| world.tape.draw(Site::Heal, 2, Chance::Even)) == 1
+    }
+
+    fn save_here(&mut self) {
+        let Some(explorer) = &mut self.explorer else { return };
+        let at = world(|world| world.tape.position());
+        if explorer.saved.last().is_some_and(|saved| saved.at >= at) {
+            return;
+        }
+        let plain = self.actors.iter().map(|actor| Plain {
+            seen: actor.seen,
+            began_at: actor.began_at,
+            next_at: actor.next_at,
+            asleep_since: actor.asleep_since,
+            asleep_until: actor.asleep_until,
+            done: actor.done,
+            off: actor.off,
+        });
+        // The state itself is noted again when it is resumed.
+        let way = explorer.way.len().saturating_sub(1);
+        explorer.saved.push(world(|world| Saved {
+            at,
+            way,
+            database: world.database.clone(),
+            judge: world.judge.clone(),
+            now: world.now,
+            version: world.version,
+            noticed: world.slots.iter().map(|slot| slot.noticed).collect(),
+            lingering: world.lingering.clone(),
+            late: world.late.clone(),
+            faults_left: world.faults_left,
+            faults_on: world.faults_on,
+            trace_hash: world.trace.hash(),
+            actors: plain.collect(),
+            current: self.current,
+            delays_left: self.delays_left,
+            offered: self.offered,
+            steps_left: self.steps_left,
+            sweeps: self.sweeps,
+            healed: self.healed,
+        }));
+    }
+
+    fn resume(&mut self, saved: &Saved, mut tape: Tape) {
+        self.drop_ops();
+        for (actor, plain) in self.actors.iter_mut().zip(&saved.actors) {
+            let Plain { seen, began_at, next_at, asleep_since, asleep_until, done, off } = *plain;
+            (actor.seen, actor.began_at, actor.done, actor.off) = (seen, began_at, done, off);
+            (actor.next_at, actor.asleep_since, actor.asleep_until) =
+                (next_at, asleep_since, asleep_until);
+        }
+        self.current = saved.current;
+        self.delays_left = saved.delays_left;
+        self.offered = saved.offered;
+        self.steps_left = saved.steps_left;
+        self.sweeps = saved.sweeps;
+        self.healed = saved.healed;
+        tape.seek(saved.at);
+        world(|world| {
+            world.tape = tape;
+            world.database.clone_from(&saved.database);
+            world.judge.clone_from(&saved.judge);
+            world.now = saved.now;
+            world.version = saved.version;
+            for (slot, noticed) in world.slots.iter_mut().zip(&saved.noticed) {
+                *slot = Slot { noticed: *noticed, ..Slot::default() };
+            }
+            world.lingering.clone_from(&saved.lingering);
+            world.late.clone_from(&saved.late);
+            world.faults_left = saved.faults_left;
+            world.faults_on = saved.faults_on;
+            world.violation = None;
+            world.trace.restore(saved.trace_hash);
+            world.sync_clock();
+            world.tally.universes += 1;
+        });
+    }
+}

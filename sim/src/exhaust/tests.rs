@@ -1,0 +1,82 @@
+//! Exhaustive runs of small flows: what they find, and that pruning hides none of it.
+
+use super::*;
+
+fn settings(nodes: u8, faults: u32) -> Settings {
+    Settings {
+        nodes,
+        faults,
+        delays: 0,
+        alphabet: Alphabet::A,
+        engine: EngineKind::Sluicegate,
+        mutant: None,
+        memo: true,
+        jobs: 2,
+        budget: None,
+    }
+}
+
+fn check(settings: &Settings) -> Summary {
+    let summary = run(settings, &|_, _| {});
+    assert!(summary.complete);
+    for finding in &summary.findings {
+        let mut universe = Universe::new(Arc::new(finding.plan.clone())).unwrap();
+        let replayed = universe.run(Tape::replay(finding.outcome.tape.clone()));
+        assert_eq!(replayed.end, finding.outcome.end, "{}", finding.graph);
+    }
+    summary
+}
+
+fn check_memo_agrees(settings: &Settings) -> Summary {
+    let pruned = check(settings);
+    let whole = check(&Settings { memo: false, ..settings.clone() });
+    assert_eq!(pruned.violated, whole.violated);
+    assert_eq!(whole.figures().pruned, 0);
+    assert!(pruned.figures().universes <= whole.figures().universes);
+    pruned
+}
+
+#[test]
+fn the_engine_survives_one_fault_in_every_flow_of_two_nodes() {
+    let summary = check_memo_agrees(&settings(2, 1));
+    assert!(summary.is_clean(), "{summary}");
+    assert!(summary.figures().pruned > 0);
+}
+
+#[test]
+fn the_published_protocol_fails_with_one_fault_and_pruning_hides_none_of_it() {
+    let settings = Settings { engine: EngineKind::Published, ..settings(3, 1) };
+    assert!(!check_memo_agrees(&settings).is_clean());
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn a_planted_bug_is_found_and_pruning_hides_none_of_it() {
+    let mutant = Mutant::ALL.iter().copied().find(|mutant| mutant.id() == "P01");
+    let summary = check_memo_agrees(&Settings { mutant, ..settings(3, 1) });
+    assert!(!summary.is_clean());
+}
+
+#[test]
+fn the_summary_says_all_only_when_it_was() {
+    let whole = check(&settings(1, 0)).to_string();
+    assert!(whole.contains("all of 1 flows"), "{whole}");
+    let hurried = Settings { budget: Some(Duration::ZERO), ..settings(1, 0) };
+    let hurried = run(&hurried, &|_, _| {});
+    assert!(!hurried.complete);
+    assert!(!hurried.to_string().contains("all of 1"), "{hurried}");
+}
+
+#[test]
+fn json_names_what_the_command_line_promises() {
+    let json = check(&settings(2, 0)).to_json();
+    let keys = ["nodes", "faults", "delays", "alphabet", "shapes", "graphs", "universes", "pruned"];
+    assert!(keys.iter().all(|key| json.get(*key).is_some()), "{json}");
+    assert_eq!(json["complete"], true);
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let figures = |jobs| check(&Settings { jobs, ..settings(3, 0) }).passes;
+    assert_eq!(figures(1), figures(3));
+}
