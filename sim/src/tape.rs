@@ -73,6 +73,8 @@ enum Source {
     Quiet,
     /// Past the end is drawn.
     Random(Box<ChaCha8Rng>),
+    /// Past the end is taken from these numbers, in order; 0 and whatever lies past them is quiet.
+    Numbers(Vec<u32>, usize),
 }
 
 /// The choices of one universe.
@@ -100,6 +102,12 @@ impl Tape {
         let mut tape = Self::quiet();
         tape.reseed(seed, stream);
         tape
+    }
+
+    /// A tape whose choices come from a generator outside, one number each. Smaller numbers and
+    /// fewer of them are quieter, so that a shrinker of lists of numbers shrinks the universe.
+    pub fn numbers(numbers: Vec<u32>) -> Self {
+        Self { source: Source::Numbers(numbers, 0), ..Self::quiet() }
     }
 
     /// Starts over with another seed, keeping the allocation.
@@ -161,6 +169,11 @@ impl Tape {
         let value = match &mut self.source {
             Source::Quiet => 0,
             Source::Random(random) => pick(random.next_u32(), arity, chance),
+            Source::Numbers(numbers, at) => {
+                let number = numbers.get(*at).copied().unwrap_or(0);
+                *at += 1;
+                pick(quiet_at_zero(number, chance), arity, chance)
+            }
         };
         self.cells.push(Cell { site, arity, value });
         self.at += 1;
@@ -178,6 +191,14 @@ impl Tape {
             }
         }
         false
+    }
+}
+
+/// Turns a number of which 0 is to be the quiet one into random bits that are picked from.
+fn quiet_at_zero(number: u32, chance: Chance) -> u32 {
+    match chance {
+        Chance::Even => number >> 16,
+        Chance::Of(_) => !number,
     }
 }
 
@@ -215,6 +236,15 @@ mod tests {
         let mut tape = Tape::replay(vec![Cell { site: Site::Fault, arity: 3, value: 2 }]);
         assert_eq!(tape.draw(Site::Fault, 4, Chance::Even), 0);
         assert!(tape.strayed().is_some());
+    }
+
+    #[test]
+    fn small_numbers_are_quiet() {
+        let mut tape = Tape::numbers(vec![0, 0, u32::MAX, u32::MAX]);
+        let mut draw = |chance| tape.draw(Site::Fault, 4, chance);
+        assert_eq!([draw(Chance::Even), draw(Chance::Of(60_000))], [0, 0]);
+        assert_eq!([draw(Chance::Even), draw(Chance::Of(60_000))], [3, 1]);
+        assert_eq!([draw(Chance::Even), draw(Chance::Of(60_000))], [0, 0], "past the end");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::tape::{Chance, Site};
 
 /// What an actor is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Role {
+pub(crate) enum Role {
     /// Submits the flow.
     Client,
     /// Claims, handles, reports.
@@ -32,7 +32,7 @@ pub enum Role {
 
 impl Role {
     /// The word in stories.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Role::Client => "client",
             Role::Worker => "worker",
