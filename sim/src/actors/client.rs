@@ -6,7 +6,7 @@ use sluicegate::environment::Environment;
 use sluicegate::operations::submit::Submitted;
 use sluicegate::storage::Storage;
 
-use crate::actors::{Progress, Stage};
+use crate::actors::{Progress, Stage, choose};
 use crate::driver::tally::Sometimes;
 use crate::driver::world::{SimEnvironment, world};
 use crate::history::Observation;
@@ -39,7 +39,7 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
 
 /// Describes the flow now and then; a description counts every execution once.
 async fn look<S: Storage>(stage: &Stage<S>, submitted: Submitted) {
-    if stage.choose(Site::Repeat, 2, Chance::Of(2_000)) == 0 {
+    if choose(Site::Repeat, 2, Chance::Of(2_000)) == 0 {
         return;
     }
     if let Ok(description) = stage.engine.describe_flow(submitted.flow().id).await {

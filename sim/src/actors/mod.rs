@@ -81,14 +81,14 @@ impl<S: Storage> Stage<S> {
     pub(crate) fn observe(&self, observation: &Observation) {
         world(|world| world.observe(self.actor, observation));
     }
+}
 
-    /// A choice of the tape; always the quiet one while universes are counted.
-    pub(crate) fn choose(&self, site: Site, arity: u16, chance: Chance) -> u16 {
-        world(|world| match world.counting {
-            true => 0,
-            false => world.tape.draw(site, arity, chance),
-        })
-    }
+/// A choice of the tape; always the quiet one while universes are counted.
+pub(crate) fn choose(site: Site, arity: u16, chance: Chance) -> u16 {
+    world(|world| match world.counting {
+        true => 0,
+        false => world.tape.draw(site, arity, chance),
+    })
 }
 
 /// One turn of an actor of that role.

@@ -12,7 +12,7 @@ use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
 use sluicegate::operations::report::Report;
 use sluicegate::storage::{Grant, Storage};
 
-use crate::actors::{Progress, Stage};
+use crate::actors::{Progress, Stage, choose};
 use crate::driver::tally::Sometimes;
 use crate::driver::world::{SimEnvironment, world};
 use crate::history::{Holder, Observation};
@@ -81,10 +81,10 @@ async fn handle<S: Storage>(stage: &Stage<S>, grant: &Grant) {
 /// Lets the work take its time, renewing at half of each lease; false if the lease was lost.
 async fn work<S: Storage>(stage: &Stage<S>, token: LeaseToken) -> bool {
     let environment = SimEnvironment { actor: stage.actor };
-    let long = stage.choose(Site::Work, 5, Chance::Of(12_000));
+    let long = choose(Site::Work, 5, Chance::Of(12_000));
     let mut left = [Duration::from_millis(50), Duration::from_secs(2), LEASE, WORK_MAX, WORK_MAX]
         [usize::from(long)];
-    let renew_after = if long == 4 { LEASE - BRINK } else { LEASE / 2 };
+    let renew_after = if long == 4 { LEASE.saturating_sub(BRINK) } else { LEASE / 2 };
     loop {
         let part = left.min(renew_after);
         environment.sleep(part).await;
@@ -122,7 +122,7 @@ async fn send<S: Storage>(stage: &Stage<S>, token: LeaseToken, report: Report) {
     for _ in 0..CALLS_MAX {
         let reply = stage.engine.report(token, report.clone()).await;
         if observe(stage, token, &report, &reply) {
-            if stage.choose(Site::Repeat, 2, Chance::Of(4_000)) == 1 {
+            if choose(Site::Repeat, 2, Chance::Of(4_000)) == 1 {
                 let again = stage.engine.report(token, report.clone()).await;
                 if observe(stage, token, &report, &again) && again.is_ok() {
                     world(|world| world.tally.sometimes(Sometimes::StoredReply));

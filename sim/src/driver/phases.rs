@@ -83,7 +83,7 @@ impl Universe {
             let drawn = world(|world| world.tape.draw(Site::Detail, 2, Chance::Even));
             return self.part(Part::ALL[usize::from(drawn)]);
         }
-        self.draw_stuck_group();
+        Self::draw_stuck_group();
         let saved = self.save();
         match self.part(Part::Dispatchers) {
             End::Clean => {}
@@ -110,7 +110,7 @@ impl Universe {
     }
 
     /// One group of the flow may stay out of reach for a while after the other faults have stopped.
-    fn draw_stuck_group(&mut self) {
+    fn draw_stuck_group() {
         world(|world| {
             world.faults_on = true;
             let struck = world.draw_fault(Site::Fault, Point::Heal).is_some();
@@ -291,13 +291,12 @@ impl Universe {
     /// True if every execution of a submitted flow has ended and is propagated.
     fn drained(&self) -> bool {
         let propagation = self.plan.engine == EngineKind::Sluicegate;
-        let edges = self.flow.edges().len();
         world(|world| {
             let mirror = world.judge.mirror();
             let rows = mirror.executions();
             let pending = mirror.edges().iter().any(|edge| edge.resolution == Resolution::Pending);
             !rows.is_empty()
-                && !(pending && edges > 0)
+                && !pending
                 && rows
                     .iter()
                     .all(|row| row.state.is_terminal() && (row.propagated || !propagation))

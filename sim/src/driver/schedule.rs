@@ -277,8 +277,8 @@ impl Universe {
     fn let_time_pass(&mut self) -> bool {
         self.plan_next_turns();
         let mut next = world(|world| world.next_event());
-        for (index, actor) in self.actors.iter().enumerate() {
-            if let Some(at) = self.wakes_at(index, actor) {
+        for index in 0..self.actors.len() {
+            if let Some(at) = self.wakes_at(index) {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
         }
@@ -300,7 +300,8 @@ impl Universe {
     }
 
     /// When an actor that cannot go on now can, by time alone.
-    fn wakes_at(&self, index: usize, actor: &crate::driver::universe::Actor) -> Option<i64> {
+    fn wakes_at(&self, index: usize) -> Option<i64> {
+        let actor = &self.actors[index];
         if actor.off {
             return None;
         }

@@ -119,7 +119,7 @@ impl Universe {
     /// `kill -9`: storage and network of the actor go dead, its session is aborted, then its
     /// futures are dropped; it starts again a little later.
     pub(crate) fn kill(&mut self, index: usize) {
-        self.sever(index);
+        Self::sever(index);
         self.drop_op(index);
     }
 

@@ -268,7 +268,7 @@ impl Universe {
     pub(crate) fn drop_ops(&mut self) {
         for index in 0..self.actors.len() {
             if self.actors[index].op.is_some() {
-                self.sever(index);
+                Self::sever(index);
                 self.actors[index].op = None;
                 world(|world| {
                     world.slots[index] = crate::driver::world::Slot::default();
@@ -278,7 +278,7 @@ impl Universe {
     }
 
     /// Takes an actor's storage and network away, as `kill -9` does, and ends its session.
-    pub(crate) fn sever(&mut self, index: usize) {
+    pub(crate) fn sever(index: usize) {
         world(|world| {
             let slot = &mut world.slots[index];
             slot.dead = true;

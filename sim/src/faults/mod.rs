@@ -56,7 +56,7 @@ faults! {
     Deadlock "deadlock_40P01" Model "the session is chosen as deadlock victim";
     LockTimeout "lock_timeout_55P03" Model "a lock wait, or a statement, fails with 55P03";
     StatementTimeout "statement_timeout_57014" Model "the statement fails with 57014";
-    Busy "sqlite_busy" Sqlite "the statement fails with SQLITE_BUSY";
+    Busy "sqlite_busy" Sqlite "the statement finds the file busy";
     CommitApplied "commit_applied" Every "the commit is applied and its answer lost";
     CommitLost "commit_lost" Every "the commit is lost, and so is its answer";
     Pause "pause" Every "the actor stands still for longer than a lease";
@@ -120,33 +120,26 @@ impl FaultKind {
 
     /// True if it can strike there.
     pub fn strikes_at(self, point: Point) -> bool {
-        match (self, point) {
-            (Self::NoticeLost | Self::NoticeDuplicated | Self::NoticeLate, point) => {
-                point == Point::Notice
+        use Point::{Await, Heal, Notice, Statement, Wait};
+        // Nothing answers a rollback, so that nothing can fail it.
+        let answered = matches!(point, Statement(verb) if verb != Verb::Rollback);
+        match self {
+            Self::NoticeLost | Self::NoticeDuplicated | Self::NoticeLate => point == Notice,
+            Self::StuckGroup => point == Heal,
+            Self::CrashAwait => point == Await,
+            Self::CrashWaiting => matches!(point, Wait(_)),
+            Self::Crash | Self::CrashAfter | Self::LingeringSession => {
+                matches!(point, Statement(_))
             }
-            (_, Point::Notice) => false,
-            (Self::StuckGroup, point) => point == Point::Heal,
-            (_, Point::Heal) => false,
-            (Self::CrashAwait, point) => point == Point::Await,
-            (Self::Pause | Self::ClockForward | Self::ClockBackward, Point::Await) => true,
-            (_, Point::Await) => false,
-            (Self::CrashWaiting, point) => matches!(point, Point::Wait(_)),
-            (Self::Deadlock | Self::LockTimeout | Self::StatementTimeout, Point::Wait(_)) => true,
-            (_, Point::Wait(_)) => false,
-            (Self::CommitApplied | Self::CommitLost, Point::Statement(verb)) => {
-                verb == Verb::Commit
-            }
-            // Nothing answers a rollback, so that nothing can fail it.
-            (fault, Point::Statement(Verb::Rollback)) => {
-                matches!(fault, Self::Crash | Self::CrashAfter | Self::LingeringSession)
-            }
-            (Self::Deadlock | Self::LockTimeout, Point::Statement(verb)) => {
-                matches!(verb.descriptor().kind, Kind::Lock | Kind::Insert)
-            }
-            (Self::Busy, Point::Statement(verb)) => {
-                matches!(verb, Verb::Begin | Verb::Commit)
-            }
-            (_, Point::Statement(_)) => true,
+            Self::Pause | Self::ClockForward | Self::ClockBackward => answered || point == Await,
+            Self::StatementTimeout => answered || matches!(point, Wait(_)),
+            Self::Serialization => answered,
+            Self::Deadlock | Self::LockTimeout => match point {
+                Statement(verb) => matches!(verb.descriptor().kind, Kind::Lock | Kind::Insert),
+                point => matches!(point, Wait(_)),
+            },
+            Self::CommitApplied | Self::CommitLost => point == Statement(Verb::Commit),
+            Self::Busy => matches!(point, Statement(Verb::Begin | Verb::Commit)),
         }
     }
 
