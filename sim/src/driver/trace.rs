@@ -65,7 +65,7 @@ impl Trace {
 
     /// The entries kept.
     pub(crate) fn take_entries(&mut self) -> Vec<Entry> {
-        self.entries.replace(Vec::new()).unwrap_or_default()
+        self.entries.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The hash of everything since the start.
