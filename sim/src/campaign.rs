@@ -113,9 +113,9 @@ impl Subject {
 
     /// The same as they are typed, each with a space before it.
     pub fn options(&self) -> String {
-        self.arguments().iter().fold(String::new(), |options, argument| {
-            options + " " + &quoted(argument)
-        })
+        self.arguments()
+            .iter()
+            .fold(String::new(), |options, argument| options + " " + &quoted(argument))
     }
 }
 

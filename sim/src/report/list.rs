@@ -128,23 +128,29 @@ impl Listing {
     /// The listing for people.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
-        let named =
-            |rows: &[Named]| rows.iter().map(|row| [row.name.into(), row.what.into()]).collect();
+        let named = |rows: &[Named]| {
+            let rows = rows.iter().map(|row| [row.name.into(), row.what.into()]);
+            rows.collect::<Vec<[String; 2]>>()
+        };
         section(&mut out, "lanes", &named(&self.lanes));
         section(&mut out, "profiles", &named(&self.profiles));
         section(&mut out, "engines", &named(&self.engines));
         let faults = self.faults.iter();
         let faults = faults.map(|row| [row.name.into(), row.lanes.join(" "), row.what.into()]);
-        section(&mut out, "faults", &faults.collect());
+        section(&mut out, "faults", &faults.collect::<Vec<_>>());
         let verbs = self.verbs.iter();
         let verbs = verbs.map(|row| [row.name.into(), row.kind.clone(), row.table.into()]);
-        section(&mut out, "verbs", &verbs.collect());
+        section(&mut out, "verbs", &verbs.collect::<Vec<_>>());
         section(&mut out, "invariants", &named(&self.invariants));
         let sometimes = self.sometimes.iter().map(|text| [(*text).into()]);
-        section(&mut out, "sometimes", &sometimes.collect());
+        section(&mut out, "sometimes", &sometimes.collect::<Vec<_>>());
         let mutants = self.mutants.iter();
         let mutants = mutants.map(|row| [row.id.into(), row.seen_by.join(" "), row.defect.into()]);
-        section(&mut out, "mutants (id, must be seen first by, defect)", &mutants.collect());
+        section(
+            &mut out,
+            "mutants (id, must be seen first by, defect)",
+            &mutants.collect::<Vec<_>>(),
+        );
         section(&mut out, "scenarios", &named(&self.scenarios));
         out
     }
