@@ -66,7 +66,7 @@ impl Seeds {
     /// How many there are.
     pub fn count(&self) -> u64 {
         let range = self.end.saturating_sub(self.start);
-        (range + self.shard.count - self.shard.index) / self.shard.count
+        range.saturating_sub(self.shard.index - 1).div_ceil(self.shard.count)
     }
 
     /// The seed at that position.
@@ -113,7 +113,9 @@ impl Subject {
 
     /// The same as they are typed, each with a space before it.
     pub fn options(&self) -> String {
-        self.arguments().iter().map(|argument| format!(" {}", quoted(argument))).collect()
+        self.arguments()
+            .iter()
+            .fold(String::new(), |options, argument| options + " " + &quoted(argument))
     }
 }
 
@@ -412,6 +414,8 @@ mod tests {
             assert_eq!(all, (3..14).collect::<Vec<_>>());
         }
         assert_eq!(seeds(0, 2, 3, 3), [0; 0]);
+        let endless = Seeds { start: 0, end: u64::MAX, shard: Shard::new(1, 3).unwrap() };
+        assert_eq!(endless.count(), u64::MAX / 3);
     }
 
     #[test]
@@ -444,5 +448,29 @@ mod tests {
         assert_eq!(one.heaviest, many.heaviest);
         assert_eq!(one.combined_hash(), many.combined_hash());
         assert_eq!(one.tally.universes, 60);
+    }
+
+    #[test]
+    fn a_panic_is_a_failure_with_its_seed_and_other_seeds_run_on() {
+        crate::panics::keep_quiet();
+        let mut flow = sluicegate::flow::FlowSpec::builder().execution("a").build();
+        // Time itself ends here, which no part of the simulator is made for.
+        flow.executions[0].delay_ms = Some(u64::MAX);
+        let campaign = Campaign {
+            lane: LaneKind::Model,
+            profile: Profile::Quick,
+            engine: EngineKind::Sluicegate,
+            mutant: None,
+            flow: Some(flow),
+        };
+        let seeds = Seeds { start: 0, end: 9, shard: Shard::default() };
+        let pass =
+            Pass { campaign: &campaign, seeds, jobs: 2, order: Order::Forward, over: &never_over };
+        let results = run(&pass, &mut Progress::silent()).unwrap();
+        assert_eq!((results.tally.universes, results.hashes.len()), (9, 9));
+        assert_eq!(results.failures.count(), 9);
+        for failure in results.failures.iter() {
+            assert_eq!(failure.sighting.invariant, crate::failure::PANIC, "{failure:?}");
+        }
     }
 }

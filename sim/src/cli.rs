@@ -93,7 +93,7 @@ struct SubjectArguments {
     #[arg(long, value_name = "ENGINE", value_parser = values::engine())]
     engine: Option<EngineKind>,
     /// Turn a planted bug on
-    #[arg(long, value_name = "ID", value_parser = values::mutant(), hide_possible_values = true)]
+    #[arg(long, value_name = "ID", value_parser = values::mutant)]
     mutant: Option<Mutant>,
     /// A flow of your own instead of drawn ones: a FlowSpec or a WfFormat 1.5 document. It gets an
     /// idempotency key if it has none, and executions without a retry policy get short delays
@@ -123,7 +123,7 @@ struct ListArguments {
 #[derive(Args, Debug)]
 struct MutantsArguments {
     /// Only this one
-    #[arg(long, value_name = "ID", value_parser = values::mutant(), hide_possible_values = true)]
+    #[arg(long, value_name = "ID", value_parser = values::mutant)]
     only: Option<Mutant>,
     /// Seeds that each profile tries at most
     #[arg(long, value_name = "A..B", value_parser = values::range, default_value = "0..3000")]

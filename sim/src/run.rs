@@ -14,6 +14,7 @@ use crate::report::json;
 use crate::report::progress::{Goal, Progress, Stopwatch};
 use crate::report::text::{Campaigned, Listed, Repetition, summary};
 use crate::report::{Paint, annotation, commit, complain, first_line, print, reproduction};
+use crate::signature::essence;
 
 /// Characters of a message that an annotation shows.
 const ANNOTATION_MAX: usize = 200;
@@ -94,7 +95,7 @@ impl Request {
             Extent::Seeds(seeds) => {
                 (format!("--seeds {}..{}", seeds.start, seeds.end), seeds.shard)
             }
-            Extent::Budget(time, shard) => (format!("--budget {}ms", time.as_millis()), shard),
+            Extent::Budget(time, shard) => (format!("--budget {}", budget(time)), shard),
         };
         let shard = match shard == Shard::default() {
             true => String::new(),
@@ -261,7 +262,7 @@ impl Request {
     fn announce(&self, listed: &[Listed<'_>], below_floor: &[String]) {
         for one in listed {
             let Failure { seed, sighting, .. } = one.failure;
-            let message = first_line(&sighting.message, ANNOTATION_MAX);
+            let message = first_line(&essence(&sighting.message), ANNOTATION_MAX);
             let options = self.subject.options();
             let text = format!("seed {seed}: {message}\ncargo sim replay {seed}{options}");
             print(&annotation(&format!("invariant {}", sighting.invariant), &text));
@@ -269,6 +270,14 @@ impl Request {
         if !below_floor.is_empty() {
             print(&annotation("vacuous campaign", &below_floor.join(", ")));
         }
+    }
+}
+
+/// A time as it is typed.
+fn budget(time: Duration) -> String {
+    match time.subsec_nanos() {
+        0 => format!("{}s", time.as_secs()),
+        _ => format!("{}ms", time.as_millis()),
     }
 }
 

@@ -53,6 +53,12 @@ fn push_without_numbers(out: &mut String, word: &str) {
     }
 }
 
+/// The message with `#` for each id, and printed rows cut down to the fields that matter.
+pub(crate) fn essence(message: &str) -> String {
+    let text = without_rows(&without_ids(message));
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The length of the id that a text begins with.
 pub(crate) fn id_length(text: &str) -> Option<usize> {
     let bytes = text.as_bytes().get(..ID_LENGTH)?;
@@ -63,11 +69,20 @@ pub(crate) fn id_length(text: &str) -> Option<usize> {
     bytes.iter().enumerate().all(fits).then_some(ID_LENGTH)
 }
 
+/// The length of the `{fp:N}:<id>` that a text begins with.
+fn partitioned_id_length(text: &str) -> Option<usize> {
+    let partition = text.strip_prefix("{fp:")?;
+    let end = partition.find("}:")?;
+    let digits = partition[..end].bytes().all(|byte| byte.is_ascii_digit());
+    let id = id_length(&partition[end + 2..]).filter(|_| digits)?;
+    Some("{fp:".len() + end + "}:".len() + id)
+}
+
 fn without_ids(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
-        let length = match id_length(rest) {
+        let length = match id_length(rest).or_else(|| partitioned_id_length(rest)) {
             Some(length) => {
                 out.push('#');
                 length
@@ -82,7 +97,7 @@ fn without_ids(text: &str) -> String {
     out
 }
 
-/// Of each `{ .. }` only the fields that are kept, wherever they stand in it.
+/// Of each ` { .. }` only the fields that are kept, wherever they stand in it.
 fn without_rows(text: &str) -> String {
     let mut out = String::new();
     let mut depth = 0_usize;
@@ -148,6 +163,12 @@ mod tests {
     fn other_fields_of_printed_rows_do_not() {
         let row = |lease| format!("left Row {{ id: 7, state: Ready, lease: {lease} }}");
         check(&row("None"), &row("Some(Lease { nonce: 1 })"), true);
+    }
+
+    #[test]
+    fn the_essence_of_a_message_fits_on_a_line() {
+        let message = format!("left Row {{ id: {A}, state: Ready, lease: None }} of {{fp:3}}:{B}");
+        assert_eq!(essence(&message), "left Row state: Ready of #");
     }
 
     #[test]

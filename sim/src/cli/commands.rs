@@ -23,8 +23,8 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, String> {
     let detail = if arguments.trace { Detail::Statements } else { Detail::Changes };
     let Ok(seed) = arguments.what.parse::<u64>() else {
         if let Some(option) = arguments.subject.given() {
-            let why = "the failure file, or a seed that would not need it";
-            return Err(format!("{option} is decided by {why}: `{}`", arguments.what));
+            let file = &arguments.what;
+            return Err(format!("{option} goes with a seed; `{file}` is none, and a file says it"));
         }
         let file = FailureFile::load(Path::new(&arguments.what)).map_err(|e| e.to_string())?;
         let command = format!("cargo sim replay {}{trace}", quoted(&arguments.what));

@@ -56,6 +56,15 @@ pub(super) fn shard(text: &str) -> Result<Shard, String> {
     Shard::new(number(index)?, number(count)?).ok_or_else(wanted)
 }
 
+/// A planted bug by its id.
+pub(super) fn mutant(text: &str) -> Result<Mutant, String> {
+    let known = Mutant::ALL.iter().find(|mutant| mutant.id() == text);
+    known.copied().ok_or_else(|| {
+        let ids: Vec<&str> = Mutant::ALL.iter().map(|mutant| mutant.id()).collect();
+        format!("the planted bugs are {}", ids.join(" "))
+    })
+}
+
 macro_rules! named {
     ($($(#[$doc:meta])* $parser:ident $kind:ty, $name:path;)*) => {
         $($(#[$doc])*
@@ -76,8 +85,6 @@ named! {
     profile Profile, Profile::name;
     /// An engine by its name.
     engine EngineKind, EngineKind::name;
-    /// A planted bug by its id.
-    mutant Mutant, Mutant::id;
 }
 
 #[cfg(test)]
@@ -96,14 +103,21 @@ mod tests {
 
     #[test]
     fn budgets_carry_their_unit() {
-        assert_eq!(budget("60s"), Ok(Duration::from_secs(60)));
-        assert_eq!(budget("10m"), Ok(Duration::from_secs(600)));
-        assert_eq!(budget("2h"), Ok(Duration::from_secs(7_200)));
+        assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(budget("10m"), Ok(Duration::from_mins(10)));
+        assert_eq!(budget("2h"), Ok(Duration::from_hours(2)));
         assert_eq!(budget("500ms"), Ok(Duration::from_millis(500)));
         for text in ["", "60", "s", "1.5s", "0s", "60 s", "99999999999999999999h"] {
             let error = budget(text).unwrap_err();
             assert!(error.contains(&format!("`{text}`")), "{error}");
         }
+    }
+
+    #[test]
+    fn an_unknown_planted_bug_is_refused_with_those_that_exist() {
+        assert_eq!(mutant("P05"), Ok(Mutant::P05));
+        let error = mutant("P99").unwrap_err();
+        assert!(Mutant::ALL.iter().all(|mutant| error.contains(mutant.id())), "{error}");
     }
 
     #[test]

@@ -128,34 +128,40 @@ impl Listing {
     /// The listing for people.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
-        let named =
-            |rows: &[Named]| rows.iter().map(|row| [row.name.into(), row.what.into()]).collect();
-        section(&mut out, "lanes", named(&self.lanes));
-        section(&mut out, "profiles", named(&self.profiles));
-        section(&mut out, "engines", named(&self.engines));
+        let named = |rows: &[Named]| {
+            let rows = rows.iter().map(|row| [row.name.into(), row.what.into()]);
+            rows.collect::<Vec<[String; 2]>>()
+        };
+        section(&mut out, "lanes", &named(&self.lanes));
+        section(&mut out, "profiles", &named(&self.profiles));
+        section(&mut out, "engines", &named(&self.engines));
         let faults = self.faults.iter();
         let faults = faults.map(|row| [row.name.into(), row.lanes.join(" "), row.what.into()]);
-        section(&mut out, "faults", faults.collect());
+        section(&mut out, "faults", &faults.collect::<Vec<_>>());
         let verbs = self.verbs.iter();
         let verbs = verbs.map(|row| [row.name.into(), row.kind.clone(), row.table.into()]);
-        section(&mut out, "verbs", verbs.collect());
-        section(&mut out, "invariants", named(&self.invariants));
+        section(&mut out, "verbs", &verbs.collect::<Vec<_>>());
+        section(&mut out, "invariants", &named(&self.invariants));
         let sometimes = self.sometimes.iter().map(|text| [(*text).into()]);
-        section(&mut out, "sometimes", sometimes.collect());
+        section(&mut out, "sometimes", &sometimes.collect::<Vec<_>>());
         let mutants = self.mutants.iter();
         let mutants = mutants.map(|row| [row.id.into(), row.seen_by.join(" "), row.defect.into()]);
-        section(&mut out, "mutants (id, must be seen first by, defect)", mutants.collect());
-        section(&mut out, "scenarios", named(&self.scenarios));
+        section(
+            &mut out,
+            "mutants (id, must be seen first by, defect)",
+            &mutants.collect::<Vec<_>>(),
+        );
+        section(&mut out, "scenarios", &named(&self.scenarios));
         out
     }
 }
 
 /// A heading and its rows, in columns.
-fn section<const N: usize>(out: &mut String, title: &str, rows: Vec<[String; N]>) {
+fn section<const N: usize>(out: &mut String, title: &str, rows: &[[String; N]]) {
     writeln!(out, "{title}").expect("a string takes any text");
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();
-    for row in &rows {
+    for row in rows {
         let cells = row.iter().zip(&widths);
         let cells: Vec<String> = cells.map(|(cell, width)| format!("{cell:<width$}")).collect();
         writeln!(out, "  {}", cells.join("  ").trim_end()).expect("a string takes any text");

@@ -5,6 +5,7 @@ pub mod json;
 pub mod list;
 pub(crate) mod names;
 pub mod progress;
+pub(crate) mod rows;
 pub mod story;
 pub mod text;
 

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use sluicegate::flow::{EdgeSpec, ExecutionSpec, FlowSpec};
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
 use sluicegate::retry::RetryPolicy;
+use sluicegate::state::Outcome;
 use sluicegate::storage::Verb;
 
 use crate::driver::trace::{Entry, What};
@@ -14,6 +15,7 @@ use crate::faults::FaultKind;
 use crate::history::Observation;
 use crate::replay::{Recorded, Verdict};
 use crate::report::names::{Names, seconds};
+use crate::report::rows::brief;
 use crate::report::text::invariant;
 use crate::report::{Paint, reproduction};
 
@@ -50,7 +52,14 @@ pub struct Frame<'a> {
 /// Tells a universe.
 pub fn tell(recorded: &Recorded, frame: &Frame<'_>, paint: Paint) -> String {
     let names = Names::of(&recorded.plan.flow, &recorded.entries);
-    let mut story = Story { out: String::new(), recorded, names, paint, last: BTreeMap::new() };
+    let mut story = Story {
+        out: String::new(),
+        recorded,
+        names,
+        paint,
+        last: BTreeMap::new(),
+        committed: None,
+    };
     story.out.push_str(&reproduction(frame.command));
     story.header(frame.title);
     story.timeline(frame.detail);
@@ -66,6 +75,8 @@ struct Story<'a> {
     paint: Paint,
     /// The last statement of each actor in its present turn.
     last: BTreeMap<u8, Verb>,
+    /// When and by whom the last commit was made.
+    committed: Option<(i64, u8)>,
 }
 
 impl Story<'_> {
@@ -88,15 +99,17 @@ impl Story<'_> {
             cast.clients, cast.workers, cast.dispatchers, cast.reconcilers
         ));
         let kinds: Vec<&str> = plan.faults.iter().map(|kind| kind.name()).collect();
-        let until = match plan.heal_after {
-            0 => "to the end of the safety phase".to_owned(),
-            steps => format!("during the first {steps} steps"),
-        };
-        self.line(&format!(
-            "faults: at most {}, {until}, of {}",
-            plan.faults_max,
-            if kinds.is_empty() { "no kind".to_owned() } else { kinds.join(", ") }
-        ));
+        self.line(&match plan.faults_max {
+            0 => "faults: none".to_owned(),
+            _ if kinds.is_empty() => "faults: none".to_owned(),
+            most => format!("faults: at most {most}, of {}", kinds.join(", ")),
+        });
+        if plan.heal_after > 0 {
+            self.line(&format!(
+                "faults stop and every actor restarts after {} steps",
+                plan.heal_after
+            ));
+        }
         self.out.push('\n');
     }
 
@@ -143,6 +156,7 @@ impl Story<'_> {
             }
             What::Fault(kind) => self.fault(entry, *kind),
             What::Committed(commit) => {
+                self.committed = Some((entry.at_us, entry.actor));
                 let lines = commit::lines(commit, &self.names);
                 for (at, line) in lines.iter().enumerate() {
                     match at {
@@ -154,6 +168,8 @@ impl Story<'_> {
                     self.act(entry, &self.paint.faint("commits what nobody reads"));
                 }
             }
+            // A commit that was just told says the same.
+            What::Told(_) if !all && self.committed == Some((entry.at_us, entry.actor)) => {}
             What::Told(observation) => {
                 let told = self.told(observation);
                 self.act(entry, &told);
@@ -211,7 +227,7 @@ impl Story<'_> {
             Some(seen) => {
                 let title = invariant(&seen.invariant);
                 self.line(&self.paint.alarm(&format!("violated: {title}")));
-                let message = self.names.text(&seen.message);
+                let message = brief(&self.names.text(&seen.message));
                 self.line(&format!("  {message}"));
             }
         }
@@ -297,7 +313,7 @@ fn upstream(edge: &EdgeSpec) -> String {
     let preset = AcceptSet::PRESETS.iter().find(|preset| preset.1 == edge.accepts);
     let accepts = match preset {
         Some((name, _)) => (*name).to_owned(),
-        None => edge.accepts.outcomes().map(|outcome| outcome.name()).collect::<Vec<_>>().join("|"),
+        None => edge.accepts.outcomes().map(Outcome::name).collect::<Vec<_>>().join("|"),
     };
     format!("{} [{accepts}]", edge.from)
 }

@@ -10,6 +10,7 @@ use crate::invariants::TABLE;
 use crate::mutants::{Caught, Hunt, score};
 use crate::report::coverage::Coverage;
 use crate::report::{Paint, first_line};
+use crate::signature::essence;
 
 /// Characters of a message that a summary shows.
 const MESSAGE_MAX: usize = 160;
@@ -136,12 +137,9 @@ fn reached(out: &mut String, campaigned: &Campaigned<'_>) {
 fn failures(out: &mut String, campaigned: &Campaigned<'_>, paint: Paint) {
     let failures = &campaigned.results.failures;
     let count = failures.count();
-    let text = match count {
-        0 => "0".to_owned(),
-        _ => {
-            let first = failures.iter().next().map_or(0, |failure| failure.seed);
-            paint.alarm(&format!("{count}, the first at seed {first}"))
-        }
+    let text = match failures.iter().next() {
+        None => count.to_string(),
+        Some(first) => paint.alarm(&format!("{count}, the first at seed {}", first.seed)),
     };
     line(out, "failures", &text);
     for listed in campaigned.listed {
@@ -150,7 +148,7 @@ fn failures(out: &mut String, campaigned: &Campaigned<'_>, paint: Paint) {
             1 => "1 universe".to_owned(),
             more => format!("{more} universes"),
         };
-        let message = first_line(&sighting.message, MESSAGE_MAX);
+        let message = first_line(&essence(&sighting.message), MESSAGE_MAX);
         let id = paint.alarm(&sighting.invariant);
         writeln!(out, "  seed {seed}: {id} {message} [{signature}, {universes}]")
             .expect("a string takes any text");
@@ -201,8 +199,8 @@ pub fn hunts(hunts: &[Hunt], paint: Paint) -> String {
                 .alarm(&format!("panicked: {}", first_line(&one.sighting.message, MESSAGE_MAX))),
             (None, _) => paint.alarm("survived"),
         };
-        let after = format!("{} seeds, {:.2} s", hunt.seeds, hunt.wall.as_secs_f64());
-        writeln!(out, "{id}  {seen} after {after}: {defect}").expect("a string takes any text");
+        let spent = format!("{} seeds, {:.2} s", hunt.seeds, hunt.wall.as_secs_f64());
+        writeln!(out, "{id}  {seen} after {spent}: {defect}").expect("a string takes any text");
         if let Some(one) = &hunt.detection {
             let (seed, profile) = (one.seed, one.profile.name());
             writeln!(out, "     cargo sim replay {seed} --profile {profile} --mutant {id}")

@@ -85,7 +85,8 @@ fn submitted(commit: &Commit, names: &Names, lines: &mut Vec<String>) {
         let in_state = |state: State| {
             let rows =
                 rows.clone().filter(move |row| row.flow == flow.key.id && row.state == state);
-            let all: Vec<String> = rows.map(|row| names.execution(row.id)).collect();
+            let mut all: Vec<String> = rows.map(|row| names.execution(row.id)).collect();
+            all.sort_unstable();
             match all.len() {
                 0 => "nothing".to_owned(),
                 count if count > ROWS_SHOWN => format!("{count} executions"),
@@ -94,7 +95,7 @@ fn submitted(commit: &Commit, names: &Names, lines: &mut Vec<String>) {
         };
         let (ready, blocked) = (in_state(State::Ready), in_state(State::Blocked));
         let name = names.flow(flow.key);
-        lines.push(format!("submits {name}: {ready} ready, {blocked} blocked"));
+        lines.push(format!("submits {name}: {ready} ready; {blocked} blocked"));
     }
 }
 
