@@ -210,8 +210,7 @@ mod tests {
 
     #[test]
     fn graphs_of_alphabet_a_are_counted() {
-        let counts: Vec<usize> =
-            (1..=5).map(|nodes| graphs(nodes, Alphabet::A).len()).collect();
+        let counts: Vec<usize> = (1..=5).map(|nodes| graphs(nodes, Alphabet::A).len()).collect();
         assert_eq!(counts, [1, 2, 10, 137, 4_970]);
     }
 

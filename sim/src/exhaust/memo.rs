@@ -113,7 +113,9 @@ impl Universe {
         hash.mix(self.current as u64);
         if world(|world| world.faults_on) {
             hash.mix(1 + u64::from(self.is_disturbed()));
-            hash.mix(u64::from(self.delays_left) << 32 | u64::from(world(|world| world.faults_left)));
+            hash.mix(
+                u64::from(self.delays_left) << 32 | u64::from(world(|world| world.faults_left)),
+            );
         }
         world(|world| {
             for (actor, slot) in self.actors.iter().zip(&world.slots) {
@@ -218,7 +220,9 @@ mod tests {
     fn lanes_of_the_hash_do_not_follow_each_other() {
         let of = |values: &[u64]| {
             let mut hash = Wide::new();
-            values.iter().for_each(|value| hash.mix(*value));
+            for value in values {
+                hash.mix(*value);
+            }
             hash.both()
         };
         let mut hashes = BTreeSet::new();
@@ -228,7 +232,9 @@ mod tests {
             }
         }
         let halves = |shift: u32| -> BTreeSet<u64> {
-            hashes.iter().map(|hash| u64::try_from(hash >> shift & u128::from(u64::MAX)).unwrap())
+            hashes
+                .iter()
+                .map(|hash| u64::try_from(hash >> shift & u128::from(u64::MAX)).unwrap())
                 .collect()
         };
         assert_eq!((halves(0).len(), halves(64).len()), (10_000, 10_000));

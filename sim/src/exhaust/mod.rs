@@ -39,6 +39,8 @@ pub struct Settings {
     pub nodes: u8,
     /// Up to so many faults a universe.
     pub faults: u32,
+    /// Of these kinds.
+    pub kinds: BTreeSet<FaultKind>,
     /// Up to so many deviations from the default schedule a universe.
     pub delays: u32,
     /// What flows are made of.
@@ -101,22 +103,6 @@ pub struct Summary {
 }
 
 impl Settings {
-    /// Kinds of faults that strike, of the simulated Postgres. Those left out are other ways to the
-    /// same states: every SQLSTATE restarts a transaction as 40001 does.
-    pub fn kinds(&self) -> BTreeSet<FaultKind> {
-        let mut kinds = BTreeSet::from([
-            FaultKind::Crash,
-            FaultKind::CrashAfter,
-            FaultKind::Serialization,
-            FaultKind::CommitApplied,
-            FaultKind::CommitLost,
-        ]);
-        if self.delays > 0 {
-            kinds.insert(FaultKind::CrashWaiting);
-        }
-        kinds
-    }
-
     /// One of each; a second dispatcher where they can get into each other's way.
     fn cast(&self) -> Cast {
         let dispatchers = if self.delays == 0 { 1 } else { 2 };
@@ -131,7 +117,7 @@ impl Settings {
             ids_seed: 0,
             flow: graph.spec(),
             cast: self.cast(),
-            faults: self.kinds(),
+            faults: self.kinds.clone(),
             faults_max: self.faults,
             delays_max: delays,
             granular: delays > 0,
@@ -146,11 +132,31 @@ impl Settings {
     /// Every flow, those with the most edges first: they take longest and fail earliest.
     fn flows(&self) -> Vec<Graph> {
         let sizes = 1..=self.nodes;
-        let mut flows: Vec<Graph> =
-            sizes.flat_map(|nodes| graphs(nodes, self.alphabet)).collect();
+        let mut flows: Vec<Graph> = sizes.flat_map(|nodes| graphs(nodes, self.alphabet)).collect();
         flows.sort_by_key(|graph| std::cmp::Reverse(graph.shape.edges.len()));
         flows
     }
+}
+
+/// Kinds of faults that strike where nothing else is asked for. Left out are other ways to the same
+/// states, as every SQLSTATE restarts a transaction like 40001, and steps of the clock.
+pub fn usual_kinds(delays: u32) -> BTreeSet<FaultKind> {
+    let mut kinds = BTreeSet::from([
+        FaultKind::Crash,
+        FaultKind::CrashAfter,
+        FaultKind::CrashAwait,
+        FaultKind::LingeringSession,
+        FaultKind::Serialization,
+        FaultKind::CommitApplied,
+        FaultKind::CommitLost,
+        FaultKind::Pause,
+        FaultKind::NoticeLost,
+        FaultKind::NoticeLate,
+    ]);
+    if delays > 0 {
+        kinds.insert(FaultKind::CrashWaiting);
+    }
+    kinds
 }
 
 /// What one flow came to.
@@ -215,8 +221,7 @@ fn explore(settings: &Settings, graph: &Graph, delays: u32, watch: &Watch) -> Ex
         return explored;
     }
     let plan = settings.plan(graph, delays);
-    let mut universe =
-        Universe::new(Arc::new(plan.clone())).expect("every graph is a valid flow");
+    let mut universe = Universe::new(Arc::new(plan.clone())).expect("every graph is a valid flow");
     universe.explorer = Some(Box::new(Explorer::new(settings.memo)));
     Universe::take_tally();
     universe.reset(Tape::quiet());
