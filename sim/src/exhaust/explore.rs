@@ -98,15 +98,12 @@ impl Universe {
         while explorer.saved.last().is_some_and(|saved| saved.at > changed) {
             explorer.saved.pop();
         }
-        match explorer.saved.last() {
-            Some(saved) => {
-                explorer.way.truncate(saved.way);
-                self.resume(saved, tape);
-            }
-            None => {
-                explorer.way.clear();
-                self.reset(tape);
-            }
+        if let Some(saved) = explorer.saved.last() {
+            explorer.way.truncate(saved.way);
+            self.resume(saved, tape);
+        } else {
+            explorer.way.clear();
+            self.reset(tape);
         }
         self.explorer = Some(explorer);
         true

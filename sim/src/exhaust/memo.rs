@@ -220,7 +220,9 @@ mod tests {
     fn lanes_of_the_hash_do_not_follow_each_other() {
         let of = |values: &[u64]| {
             let mut hash = Wide::new();
-            values.iter().for_each(|value| hash.mix(*value));
+            for value in values {
+                hash.mix(*value);
+            }
             hash.both()
         };
         let mut hashes = BTreeSet::new();

@@ -39,6 +39,8 @@ pub struct Settings {
     pub nodes: u8,
     /// Up to so many faults a universe.
     pub faults: u32,
+    /// Of these kinds.
+    pub kinds: BTreeSet<FaultKind>,
     /// Up to so many deviations from the default schedule a universe.
     pub delays: u32,
     /// What flows are made of.
@@ -101,22 +103,6 @@ pub struct Summary {
 }
 
 impl Settings {
-    /// Kinds of faults that strike, of the simulated Postgres. Those left out are other ways to the
-    /// same states: every SQLSTATE restarts a transaction as 40001 does.
-    pub fn kinds(&self) -> BTreeSet<FaultKind> {
-        let mut kinds = BTreeSet::from([
-            FaultKind::Crash,
-            FaultKind::CrashAfter,
-            FaultKind::Serialization,
-            FaultKind::CommitApplied,
-            FaultKind::CommitLost,
-        ]);
-        if self.delays > 0 {
-            kinds.insert(FaultKind::CrashWaiting);
-        }
-        kinds
-    }
-
     /// One of each; a second dispatcher where they can get into each other's way.
     fn cast(&self) -> Cast {
         let dispatchers = if self.delays == 0 { 1 } else { 2 };
@@ -131,7 +117,7 @@ impl Settings {
             ids_seed: 0,
             flow: graph.spec(),
             cast: self.cast(),
-            faults: self.kinds(),
+            faults: self.kinds.clone(),
             faults_max: self.faults,
             delays_max: delays,
             granular: delays > 0,
@@ -150,6 +136,27 @@ impl Settings {
         flows.sort_by_key(|graph| std::cmp::Reverse(graph.shape.edges.len()));
         flows
     }
+}
+
+/// Kinds of faults that strike where nothing else is asked for. Left out are other ways to the same
+/// states, as every SQLSTATE restarts a transaction like 40001, and steps of the clock.
+pub fn usual_kinds(delays: u32) -> BTreeSet<FaultKind> {
+    let mut kinds = BTreeSet::from([
+        FaultKind::Crash,
+        FaultKind::CrashAfter,
+        FaultKind::CrashAwait,
+        FaultKind::LingeringSession,
+        FaultKind::Serialization,
+        FaultKind::CommitApplied,
+        FaultKind::CommitLost,
+        FaultKind::Pause,
+        FaultKind::NoticeLost,
+        FaultKind::NoticeLate,
+    ]);
+    if delays > 0 {
+        kinds.insert(FaultKind::CrashWaiting);
+    }
+    kinds
 }
 
 /// What one flow came to.

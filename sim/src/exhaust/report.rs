@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::{Finding, Settings, Summary, name};
 use crate::driver::End;
-use crate::faults::FaultKind;
 
 impl Summary {
     /// The figures of the run; the head that every command writes is the caller's.
@@ -58,7 +57,7 @@ fn message(end: &End) -> &str {
 /// What is run through, before it is run.
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds: Vec<&str> = self.kinds().into_iter().map(FaultKind::name).collect();
+        let kinds: Vec<&str> = self.kinds.iter().map(|kind| kind.name()).collect();
         let cast = self.cast();
         writeln!(f, "alphabet {}", self.alphabet.name())?;
         writeln!(f, "  policies  {}", self.alphabet.what())?;
@@ -73,6 +72,10 @@ impl fmt::Display for Settings {
             f,
             "  actors    {} client, {} worker, {} dispatcher(s), {} reconciler",
             cast.clients, cast.workers, cast.dispatchers, cast.reconcilers
+        )?;
+        writeln!(
+            f,
+            "  polls     a deviation may also let an idle dispatcher or reconciler look early"
         )?;
         writeln!(
             f,
@@ -118,9 +121,10 @@ impl fmt::Display for Summary {
         }
         let graphs: usize = self.graphs.iter().sum();
         let wall = self.wall.as_secs_f64();
-        match self.complete {
-            true => write!(f, "all of {graphs} flows in {wall:.1} s"),
-            false => write!(f, "not all of it: stopped after {wall:.1} s"),
+        if self.complete {
+            write!(f, "all of {graphs} flows in {wall:.1} s")
+        } else {
+            write!(f, "not all of it: stopped after {wall:.1} s")
         }
     }
 }
