@@ -2,6 +2,7 @@
 //! itself.
 
 mod commands;
+mod exhaust;
 mod values;
 
 use std::io::IsTerminal;
@@ -153,6 +154,9 @@ pub(crate) struct ExhaustArguments {
     /// The protocol that is judged
     #[arg(long, value_name = "E", default_value = "sluicegate", value_parser = values::engine())]
     pub(crate) engine: EngineKind,
+    /// A planted bug that is on
+    #[arg(long, value_name = "ID", value_parser = values::mutant)]
+    pub(crate) mutant: Option<Mutant>,
     /// Explore states again that were seen before
     #[arg(long)]
     pub(crate) no_memo: bool,
@@ -162,6 +166,9 @@ pub(crate) struct ExhaustArguments {
     /// Write the report for programs
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Where failure files go
+    #[arg(long, value_name = "DIR", default_value = "target/sim-failures")]
+    pub(crate) failures: PathBuf,
 }
 
 /// Parses the arguments of the process and does what they ask for.
@@ -192,7 +199,7 @@ fn dispatch(command: Command) -> Result<Exit, String> {
         Command::Replay(arguments) => commands::replay(&arguments),
         Command::List(arguments) => Ok(commands::list(arguments.json)),
         Command::Mutants(arguments) => commands::mutants(&arguments),
-        Command::Exhaust(arguments) => Ok(commands::exhaust(&arguments)),
+        Command::Exhaust(arguments) => exhaust::run(&arguments),
     }
 }
 

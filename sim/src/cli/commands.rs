@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sluicegate::mutants::Mutant;
 
-use super::{ExhaustArguments, MutantsArguments, ReplayArguments, jobs, paint, seeds};
+use super::{MutantsArguments, ReplayArguments, jobs, paint, seeds};
 use crate::campaign::{Shard, Subject, quoted, tape};
 use crate::exit::Exit;
 use crate::failure::FailureFile;
@@ -136,10 +136,4 @@ fn mutants_report(command: &str, hunts: &[Hunt]) -> json::Mutants {
         mutants: rows.collect(),
         score: score(hunts),
     }
-}
-
-/// The exhaustive run; the one place that knows both its arguments and `crate::exhaust`.
-pub(super) fn exhaust(arguments: &ExhaustArguments) -> Exit {
-    complain(&format!("error: exhaust is not wired: {arguments:?}"));
-    Exit::Environment
 }

@@ -122,48 +122,43 @@ impl Universe {
                 count += 1;
             }
         }
-        let able_now = count;
-        if may_deviate && world(|world| world.counting) {
-            for index in (0..self.actors.len()).filter(|index| self.may_poll(*index)) {
-                able[count] = index;
-                count += 1;
-            }
-            if able_now == 0 && count > 0 {
-                return self.pick_early(&able[..count]);
+        let time_may_pass = count == 0;
+        if world.counting {
+            for index in 0..self.actors.len() {
+                if self.may_poll(world, index) {
+                    able[count] = index;
+                    count += 1;
+                }
             }
         }
         if count == 0 {
             return Picked::Nobody;
         }
-        let arity = u16::try_from(count).unwrap_or(u16::MAX);
+        // Where nobody can go on, the default is that time passes.
+        let quiet = usize::from(time_may_pass);
+        let arity = u16::try_from(quiet + count).unwrap_or(u16::MAX);
         let drawn = usize::from(world.tape.draw(Site::Schedule, arity, Chance::Even));
         if drawn > 0 {
             self.delays_left -= 1;
             world.tally.delays += 1;
         }
-        self.current = able[drawn];
-        Picked::Actor(self.current)
+        match drawn.checked_sub(quiet) {
+            Some(chosen) => {
+                self.current = able[chosen];
+                Picked::Actor(self.current)
+            }
+            None => Picked::Nobody,
+        }
     }
 
-    /// Nobody can go on: time passes, unless the tape deviates to one whose poll comes early.
-    fn pick_early(&mut self, pollers: &[usize]) -> Option<usize> {
-        let arity = u16::try_from(1 + pollers.len()).unwrap_or(u16::MAX);
-        let drawn = world(|world| world.tape.draw(Site::Schedule, arity, Chance::Even));
-        let index = *pollers.get(usize::from(drawn).checked_sub(1)?)?;
-        self.delays_left -= 1;
-        world(|world| world.tally.delays += 1);
-        self.current = index;
-        Some(index)
-    }
-
-    /// True if the actor is idle and polls at times of its own, so that it may also look now. A count
-    /// has to offer it: polls come between other actors' statements, at no fixed distance.
-    fn may_poll(&self, index: usize) -> bool {
+    /// True if the actor is idle and polls at times of its own, so that it may also look now. A
+    /// count has to offer it: polls come between other actors' statements, at no fixed distance.
+    fn may_poll(&self, world: &World, index: usize) -> bool {
         let actor = &self.actors[index];
         let polls = matches!(actor.role, Role::Dispatcher | Role::Reconciler);
         let idle = polls && actor.op.is_none() && !actor.off && !actor.done;
-        idle && !self.can_go_on(index)
-            && world(|world| actor.seen != world.version && actor.asleep_until <= world.now)
+        let unseen = actor.seen != world.version && actor.asleep_until <= world.now;
+        idle && unseen && !self.can_go_on(world, index)
     }
 
     /// True if the actor has a statement, a timer or a turn that can go on now.

@@ -1,0 +1,145 @@
+//! `exhaust`: from its arguments to its exit code. The universes are `crate::exhaust`'s.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use serde_json::Value;
+
+use super::{ExhaustArguments, jobs};
+use crate::campaign::Subject;
+use crate::exhaust::graphs::Alphabet;
+use crate::exhaust::shapes::NODES_MAX;
+use crate::exhaust::{Finding, Settings, Summary, run as explore, usual_kinds};
+use crate::exit::Exit;
+use crate::failure::{Failure, FailureFile, Sighting};
+use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
+use crate::report::list::HAS_MUTANTS;
+use crate::report::progress::{Goal, Progress};
+use crate::report::{commit, complain, json, print, reproduction};
+
+pub(super) fn run(arguments: &ExhaustArguments) -> Result<Exit, String> {
+    let settings = settings(arguments)?;
+    let command = command(arguments);
+    print(&reproduction(&command));
+    let flows = Mutex::new((Progress::new("flows", Goal::Count(0)), 0_u64, 0_usize));
+    let summary = explore(&settings, &|done, total| {
+        let Ok(mut progress) = flows.lock() else { return };
+        if progress.2 != total {
+            *progress = (Progress::new("flows", Goal::Count(total as u64)), 0, total);
+        }
+        let more = (done as u64).saturating_sub(progress.1);
+        progress.1 += more;
+        progress.0.advance(more, 0);
+    });
+    if let Ok(progress) = flows.into_inner() {
+        progress.0.finish();
+    }
+    print(&format!("{summary}\n"));
+    let mut exits = exits(&summary);
+    for line in write_failures(&summary, arguments) {
+        match line {
+            Ok(file) => print(&format!("  cargo sim replay {file}\n")),
+            Err(why) => {
+                complain(&format!("error: {why}"));
+                exits.push(Exit::Environment);
+            }
+        }
+    }
+    if let Some(path) = &arguments.json
+        && let Err(why) = json::write(path, &report(&command, &summary))
+    {
+        complain(&format!("error: {why}"));
+        exits.push(Exit::Environment);
+    }
+    print(&reproduction(&command));
+    Ok(Exit::first_of(&exits))
+}
+
+fn settings(arguments: &ExhaustArguments) -> Result<Settings, String> {
+    let nodes = arguments.nodes;
+    if nodes == 0 || nodes > NODES_MAX {
+        return Err(format!("--nodes {nodes}: flows of 1 to {NODES_MAX} nodes are enumerated"));
+    }
+    if arguments.mutant.is_some() && !HAS_MUTANTS {
+        return Err("this build holds no planted bugs: feature `mutants` is off".to_owned());
+    }
+    Ok(Settings {
+        nodes,
+        faults: arguments.faults,
+        delays: arguments.delays,
+        alphabet: match arguments.alphabet.as_str() {
+            "B" => Alphabet::B,
+            _ => Alphabet::A,
+        },
+        kinds: usual_kinds(arguments.delays),
+        engine: arguments.engine,
+        mutant: arguments.mutant,
+        memo: !arguments.no_memo,
+        jobs: jobs(arguments.jobs),
+        budget: None,
+    })
+}
+
+fn command(arguments: &ExhaustArguments) -> String {
+    let ExhaustArguments { nodes, faults, delays, alphabet, .. } = arguments;
+    let mut line = format!(
+        "cargo sim exhaust --nodes {nodes} --faults {faults} --delays {delays} \
+         --alphabet {alphabet}"
+    );
+    if arguments.engine != EngineKind::Sluicegate {
+        line += &[" --engine ", arguments.engine.name()].concat();
+    }
+    if let Some(mutant) = arguments.mutant {
+        line += &[" --mutant ", mutant.id()].concat();
+    }
+    if arguments.no_memo {
+        line.push_str(" --no-memo");
+    }
+    line
+}
+
+fn exits(summary: &Summary) -> Vec<Exit> {
+    let seen = summary.findings.iter().filter_map(|finding| Sighting::of(&finding.outcome.end));
+    let mut exits: Vec<Exit> = seen.map(|sighting| sighting.exit()).collect();
+    if !summary.is_clean() && exits.is_empty() {
+        exits.push(Exit::Safety);
+    }
+    if !summary.complete {
+        exits.push(Exit::Vacuous);
+    }
+    exits
+}
+
+/// One failure file for each signature; the names of those that were written.
+fn write_failures(summary: &Summary, arguments: &ExhaustArguments) -> Vec<Result<String, String>> {
+    let files: BTreeMap<String, FailureFile> =
+        summary.findings.iter().rev().filter_map(failure_file).collect();
+    let write = |(name, file): (String, FailureFile)| {
+        file.write(&arguments.failures, &name).map(|path| path.display().to_string())
+    };
+    files.into_iter().map(write).collect()
+}
+
+fn failure_file(finding: &Finding) -> Option<(String, FailureFile)> {
+    let Finding { plan, outcome, .. } = finding;
+    let sighting = Sighting::of(&outcome.end)?;
+    let failure = Failure::new(0, sighting, &plan.flow, outcome.trace_hash, outcome.tape.clone());
+    Some((failure.file_name(), FailureFile::new(&failure, plan.clone(), &commit())))
+}
+
+/// The head that every report begins with, and the figures of this one.
+fn report(command: &str, summary: &Summary) -> Value {
+    let campaign = Campaign {
+        lane: LaneKind::Model,
+        profile: Profile::Quick,
+        engine: summary.settings.engine,
+        mutant: summary.settings.mutant,
+        flow: None,
+    };
+    let head = json::Head::new(command, &Subject { campaign, flow_file: None });
+    let mut report = serde_json::to_value(&head).unwrap_or_default();
+    if let (Value::Object(report), Value::Object(figures)) = (&mut report, summary.to_json()) {
+        report.extend(figures);
+    }
+    report
+}
