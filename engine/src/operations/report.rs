@@ -78,9 +78,6 @@ fn holds(row: &Execution, token: &LeaseToken) -> bool {
     if mutated!(P32) {
         return row.state == State::Active;
     }
-    if mutated!(P33) && row.state == State::Ready && names_attempt {
-        return true;
-    }
     if mutated!(P34) {
         return !row.state.is_terminal() && names_attempt && row.epoch == token.epoch;
     }
@@ -142,6 +139,12 @@ pub(crate) struct Reporting {
 }
 
 impl Reporting {
+    /// The planted bug that lets a worker complete what the reaper has requeued.
+    fn completes_too_late(&self, row: &Execution) -> bool {
+        let completes = matches!(self.report, Report::Complete(_));
+        mutated!(P33) && completes && row.state == State::Ready && row.attempt == self.token.attempt
+    }
+
     fn decide(&self, row: &Execution, closing: Option<ClosePolicy>, now: Timestamp) -> Retry {
         let backoff = row.retry.backoff.delay(row.id, row.attempt);
         let backoff = if mutated!(P37) { Duration::ZERO } else { backoff };
@@ -199,7 +202,7 @@ impl Body for Reporting {
             let missing = EngineError::ExecutionNotFound(self.token.execution);
             return Ok(Verdict::Rollback(Err(missing)));
         };
-        if !holds(&row, &self.token) {
+        if !(holds(&row, &self.token) || self.completes_too_late(&row)) {
             return Ok(Verdict::Rollback(self.replay(transaction, &row).await?));
         }
         let now = transaction.clock().await?;
