@@ -217,8 +217,8 @@ pub(crate) fn tape(seed: u64) -> Tape {
     Tape::random(seed, 1)
 }
 
-/// Runs one universe on this thread. After a panic the thread's world is not to be used again. Fails
-/// if the storage of the lane cannot be opened.
+/// Runs one universe on this thread. After a panic the thread's world is not to be used again.
+/// Fails if the storage of the lane cannot be opened.
 pub(crate) fn universe(campaign: &Campaign, seed: u64) -> Result<Ran, String> {
     let mut universe = Universe::new(Arc::new(campaign.plan(seed)))?;
     let ran = guarded(|| {
@@ -309,7 +309,8 @@ impl Shared<'_> {
     }
 }
 
-/// Takes chunks until there are none. After a panic another thread takes over, whose world is whole.
+/// Takes chunks until there are none. After a panic another thread takes over, whose world is
+/// whole.
 fn work<'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'scope Shared<'_>,

@@ -299,9 +299,9 @@ impl SubjectArguments {
     }
 }
 
-/// Reads a user's flow and refuses one that is not valid. It gets an idempotency key if it has none,
-/// because several clients submit it; retry policies at their default get short delays, so that a
-/// universe does not spend its time waiting.
+/// Reads a user's flow and refuses one that is not valid. It gets an idempotency key if it has
+/// none, because several clients submit it; retry policies at their default get short delays, so
+/// that a universe does not spend its time waiting.
 fn load_flow(path: &Path) -> Result<FlowSpec, String> {
     let file = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| format!("{file}: {error}"))?;

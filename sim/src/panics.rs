@@ -1,5 +1,5 @@
-//! Panics of a universe as findings: caught, and kept as text instead of printed. Never touches what
-//! the universe left behind.
+//! Panics of a universe as findings: caught, and kept as text instead of printed. Never touches
+//! what the universe left behind.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};

@@ -1,5 +1,5 @@
-//! The `run` command: a campaign, its repetition in other orders and processes, its failure files and
-//! its report. Never decides what a universe does.
+//! The `run` command: a campaign, its repetition in other orders and processes, its failure files
+//! and its report. Never decides what a universe does.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -128,11 +128,11 @@ impl fmt::Display for Explanation {
                 write!(f, "{}, and its out-edges wait for a hop", outcome.name())
             }
             Self::WaitsFor { running, ended } => {
-                write!(f, "blocked by {} running", running.join(", "))?;
-                match ended.is_empty() {
-                    true => Ok(()),
-                    false => write!(f, "; {} ended and wait for a hop", ended.join(", ")),
-                }
+                let waits = |names: &[Arc<str>], why: &str| format!("{} ({why})", names.join(", "));
+                let parts = [(running, "not ended"), (ended, "ended, the next hop resolves it")];
+                let parts = parts.iter().filter(|(names, _)| !names.is_empty());
+                let parts: Vec<String> = parts.map(|(names, why)| waits(names, why)).collect();
+                write!(f, "waits for {}", parts.join("; "))
             }
             Self::Decided { decision } => write!(f, "blocked although decided as {decision:?}"),
             Self::Claimable { lane, kind } => {

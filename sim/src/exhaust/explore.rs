@@ -1,6 +1,6 @@
-//! Every universe of one flow: the odometer over the choice tape. Where no future lives the state is
-//! plain data: it is saved there, so that the next tape begins at the last state that it shares with
-//! the one before, and a state that was seen before ends its universe. Never judges.
+//! Every universe of one flow: the odometer over the choice tape. Where no future lives the state
+//! is plain data: it is saved there, so that the next tape begins at the last state that it shares
+//! with the one before, and a state that was seen before ends its universe. Never judges.
 
 use sluicegate::time::Timestamp;
 

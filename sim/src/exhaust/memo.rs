@@ -2,8 +2,8 @@
 //! where no future lives, and the set of those hashes. Never decides what is explored.
 //!
 //! Equal states reached at different instants hash alike. Left out is what only tells states apart:
-//! nonces, request ids, numbers of events, instants that are past. In counting mode the numbers that
-//! an engine draws are derived from this hash, so that equal states also have equal jitter.
+//! nonces, request ids, numbers of events, instants that are past. In counting mode the numbers
+//! that an engine draws are derived from this hash, so that equal states also have equal jitter.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};

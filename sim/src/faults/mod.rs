@@ -143,8 +143,8 @@ impl FaultKind {
         }
     }
 
-    /// True if it comes to the same there as another fault does elsewhere, so that a count leaves it
-    /// out: a kill after a statement is a kill before the actor's next one, unless the statement
+    /// True if it comes to the same there as another fault does elsewhere, so that a count leaves
+    /// it out: a kill after a statement is a kill before the actor's next one, unless the statement
     /// was the commit.
     pub fn repeats_another_at(self, point: Point) -> bool {
         self == Self::CrashAfter && point != Point::Statement(Verb::Commit)

@@ -1,5 +1,5 @@
-//! What a campaign reached of what its lane has: protocol points by fault kinds, and conditions that
-//! must occur sometimes; and the floor below which it says nothing. Pure.
+//! What a campaign reached of what its lane has: protocol points by fault kinds, and conditions
+//! that must occur sometimes; and the floor below which it says nothing. Pure.
 
 use serde::Serialize;
 use sluicegate::storage::Verb;

@@ -1,5 +1,5 @@
-//! How far a command is, on standard error: a bar on a terminal, a line now and then elsewhere. Owns
-//! the only reading of wall time; never prints results.
+//! How far a command is, on standard error: a bar on a terminal, a line now and then elsewhere.
+//! Owns the only reading of wall time; never prints results.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
