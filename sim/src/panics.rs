@@ -9,7 +9,7 @@ thread_local! {
     static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps panics under [`guarded`] off the screen; every other one is printed as before.
+/// Keeps panics under `guarded` off the screen; every other one is printed as before.
 pub fn keep_quiet() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

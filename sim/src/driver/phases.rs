@@ -15,7 +15,7 @@ use crate::database::Database;
 use crate::driver::schedule::{SIGMA_US, Settled};
 use crate::driver::tally::Sometimes;
 use crate::driver::universe::{End, Universe};
-use crate::driver::world::{SESSION_LIMIT_US, SplitMix, World, world};
+use crate::driver::world::{News, SESSION_LIMIT_US, SplitMix, World, world};
 use crate::faults::Point;
 use crate::invariants::{Judge, Violation};
 use crate::liveness::{Bounds, Following, Node, Settings};
@@ -53,7 +53,7 @@ struct Saved {
     judge: Judge,
     now: i64,
     random: SplitMix,
-    version: u64,
+    news: News,
     done: Vec<bool>,
 }
 
@@ -309,7 +309,7 @@ impl Universe {
             judge: world.judge.clone(),
             now: world.now,
             random: world.random,
-            version: world.version,
+            news: world.news,
             done: self.actors.iter().map(|actor| actor.done).collect(),
         })
     }
@@ -324,7 +324,7 @@ impl Universe {
             world.judge = saved.judge;
             world.now = saved.now;
             world.random = saved.random;
-            world.version = saved.version;
+            world.news = saved.news;
             world.lingering.clear();
             world.late.clear();
             world.sync_clock();

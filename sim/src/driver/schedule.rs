@@ -157,7 +157,8 @@ impl Universe {
         let actor = &self.actors[index];
         let polls = matches!(actor.role, Role::Dispatcher | Role::Reconciler);
         let idle = polls && actor.op.is_none() && !actor.off && !actor.done;
-        let unseen = actor.seen != world.version && actor.asleep_until <= world.now;
+        let unseen =
+            actor.seen != world.news.watched_by(actor.role) && actor.asleep_until <= world.now;
         idle && unseen && !self.can_go_on(world, index)
     }
 
@@ -184,7 +185,9 @@ impl Universe {
         let woken = match actor.role {
             Role::Client | Role::Reconciler => false,
             // Only commits that wrote wake an idle actor.
-            Role::Worker => actor.seen != world.version && actor.next_at == i64::MAX,
+            Role::Worker => {
+                actor.seen != world.news.watched_by(actor.role) && actor.next_at == i64::MAX
+            }
             Role::Dispatcher => slot.noticed,
         };
         woken || actor.next_at <= world.now
@@ -290,7 +293,9 @@ impl Universe {
             actor.next_at = match progress {
                 Progress::Worked => world.now,
                 // What fails although nothing has changed is tried again less and less often.
-                Progress::Failed if actor.seen == world.version => world.now + POLL_US,
+                Progress::Failed if actor.seen == world.news.watched_by(actor.role) => {
+                    world.now + POLL_US
+                }
                 Progress::Failed => world.now + RETRY_US,
                 Progress::Idle => idle_until(actor.role, actor.seen, world),
                 Progress::Done => i64::MAX,
@@ -361,7 +366,7 @@ impl Universe {
                 if actor.op.is_some() || actor.done || actor.off {
                     continue;
                 }
-                if actor.seen != world.version {
+                if actor.seen != world.news.watched_by(actor.role) {
                     actor.next_at = actor.next_at.min(world.now + POLL_US);
                 } else if actor.next_at == i64::MAX && actor.role != Role::Dispatcher {
                     let next = world.next_interesting(actor.began_at);
@@ -409,7 +414,7 @@ impl Universe {
 fn idle_until(role: Role, seen: u64, world: &World) -> i64 {
     match role {
         Role::Client | Role::Worker => i64::MAX,
-        Role::Dispatcher | Role::Reconciler if seen == world.version => i64::MAX,
+        Role::Dispatcher | Role::Reconciler if seen == world.news.watched_by(role) => i64::MAX,
         Role::Dispatcher | Role::Reconciler => world.now + POLL_US,
     }
 }

@@ -66,7 +66,7 @@ pub(crate) struct Actor {
     pub(crate) role: Role,
     pub(crate) nth: u8,
     pub(crate) op: Option<Op>,
-    /// The version of the database when its last turn began.
+    /// What it watches stood so when its last turn began.
     pub(crate) seen: u64,
     /// The storage's clock when its last turn began.
     pub(crate) began_at: Timestamp,
@@ -244,7 +244,7 @@ impl Universe {
         let actor = &mut self.actors[index];
         actor.op = Some(op);
         world(|world| {
-            actor.seen = world.version;
+            actor.seen = world.news.watched_by(actor.role);
             actor.began_at = world.storage_now();
             world.slots[index].noticed = false;
             world.trace.began(world.now, id(index));

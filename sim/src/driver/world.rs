@@ -5,9 +5,11 @@
 use std::cell::{Cell, RefCell};
 
 use sluicegate::environment::{Environment, Notice};
+use sluicegate::state::State;
 use sluicegate::storage::{StorageError, Verb};
 use sluicegate::time::Timestamp;
 
+use crate::actors::Role;
 use crate::database::{Database, SessionId};
 use crate::driver::tally::{Sometimes, Tally};
 use crate::driver::trace::Trace;
@@ -107,6 +109,42 @@ impl SplitMix {
     }
 }
 
+/// Counts what became worth a look, for each kind of actor: only commits that wrote wake an idle
+/// one, and of these only those that may have left it something to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct News {
+    /// Commits that wrote.
+    commits: u64,
+    /// Those that left something to claim.
+    ready: u64,
+    /// Those that left something to propagate.
+    ended: u64,
+}
+
+impl News {
+    /// What an actor of that role watches.
+    pub(crate) fn watched_by(self, role: Role) -> u64 {
+        match role {
+            Role::Client | Role::Reconciler => self.commits,
+            Role::Worker => self.ready,
+            Role::Dispatcher => self.ended,
+        }
+    }
+
+    fn of_commit(&mut self, commit: &Commit) {
+        self.commits += 1;
+        let rows = || commit.executions.iter().filter_map(|change| change.after.as_ref());
+        self.ready += u64::from(rows().any(|row| row.state == State::Ready));
+        self.ended += u64::from(rows().any(|row| row.state.is_terminal() && !row.propagated));
+    }
+
+    fn of_everything(&mut self) {
+        self.commits += 1;
+        self.ready += 1;
+        self.ended += 1;
+    }
+}
+
 /// The world of one universe.
 #[derive(Debug)]
 pub(crate) struct World {
@@ -134,8 +172,8 @@ pub(crate) struct World {
     pub(crate) judged: EngineKind,
     pub(crate) commit: Commit,
     pub(crate) violation: Option<Violation>,
-    /// Grows with every commit that wrote.
-    pub(crate) version: u64,
+    /// What idle actors would find if they looked.
+    pub(crate) news: News,
     /// When the last commit wrote, in virtual time.
     pub(crate) written_at: i64,
     /// Number of the last session of the SQLite lane.
@@ -187,7 +225,7 @@ impl World {
             judged: EngineKind::Sluicegate,
             commit: Commit::default(),
             violation: None,
-            version: 0,
+            news: News::default(),
             written_at: 0,
             sessions: 0,
             writer: None,
@@ -230,7 +268,7 @@ impl World {
         }
         self.judge.reset();
         self.violation = None;
-        self.version = 0;
+        self.news = News::default();
         self.written_at = 0;
         self.sessions = 0;
         self.writer = None;
@@ -290,7 +328,7 @@ impl World {
     pub(crate) fn committed(&mut self, actor: ActorId) {
         self.commit.actor = actor;
         self.commit.clock_highest = Timestamp(self.clock_highest);
-        self.version += 1;
+        self.news.of_commit(&self.commit);
         self.written_at = self.now;
         let order = self.database.order_violation();
         self.tally.commit(&self.commit);
@@ -305,7 +343,13 @@ impl World {
     /// Ends a session and drops its effects.
     pub(crate) fn abort(&mut self, session: SessionId, actor: ActorId) {
         match self.lane {
-            LaneKind::Model => self.database.abort(session),
+            LaneKind::Model => {
+                // What was passed over as locked can be had now, and nothing else would say so.
+                if self.database.locks_held(session) > 0 {
+                    self.news.of_everything();
+                }
+                self.database.abort(session);
+            }
             LaneKind::Sqlite => {
                 if self.writer == Some(actor) {
                     self.writer = None;

@@ -10,7 +10,7 @@ use crate::driver::Universe;
 use crate::driver::phases::Part;
 use crate::driver::schedule::Settled;
 use crate::driver::universe::End;
-use crate::driver::world::{LateNotice, Lingering, Slot, SplitMix, world};
+use crate::driver::world::{LateNotice, Lingering, News, Slot, SplitMix, world};
 use crate::exhaust::memo::Memo;
 use crate::invariants::Judge;
 use crate::tape::{Chance, Site, Tape};
@@ -34,7 +34,7 @@ struct Saved {
     database: Database,
     judge: Judge,
     now: i64,
-    version: u64,
+    news: News,
     noticed: Vec<bool>,
     lingering: Vec<Lingering>,
     late: Vec<LateNotice>,
@@ -178,7 +178,7 @@ impl Universe {
             database: world.database.clone(),
             judge: world.judge.clone(),
             now: world.now,
-            version: world.version,
+            news: world.news,
             noticed: world.slots.iter().map(|slot| slot.noticed).collect(),
             lingering: world.lingering.clone(),
             late: world.late.clone(),
@@ -215,7 +215,7 @@ impl Universe {
             world.database.clone_from(&saved.database);
             world.judge.clone_from(&saved.judge);
             world.now = saved.now;
-            world.version = saved.version;
+            world.news = saved.news;
             for (slot, noticed) in world.slots.iter_mut().zip(&saved.noticed) {
                 *slot = Slot { noticed: *noticed, ..Slot::default() };
             }

@@ -137,7 +137,7 @@ fn ahead(at: i64, now: i64) -> i64 {
 }
 
 fn hash_actor(hash: &mut Wide, actor: &Actor, world: &World) {
-    let news = actor.seen != world.version;
+    let news = actor.seen != world.news.watched_by(actor.role);
     hash.mix(u64::from(news) | u64::from(actor.done) << 1 | u64::from(actor.off) << 2);
     // A row that became due during its last turn wakes it once more.
     let due = world.next_interesting(actor.began_at);
