@@ -25,7 +25,7 @@ use crate::tape::{Chance, Site};
 
 /// While a group is stuck, the rest has gone as far as it can after so much virtual time without a
 /// commit.
-const STUCK_QUIET_US: i64 = 20_000_000;
+const STUCK_QUIET_US: i64 = 5_000_000;
 
 /// A part of the liveness phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -340,7 +340,7 @@ impl Universe {
         let edges: Vec<(usize, usize)> =
             self.flow.edges().map(|(from, to, _)| (from, to)).collect();
         let attempt = WORK_MAX + LEASE;
-        let (back, forward) = world(|world| (world.clock_lowest_step, world.clock_stepped_forward));
+        let (back, forward) = world(|world| (world.clock_behind, world.clock_stepped_forward));
         let clock_step = Duration::from_micros(back.unsigned_abs())
             + if forward { LEASE } else { Duration::ZERO };
         let executions = u32::try_from(nodes.len()).unwrap_or(u32::MAX);

@@ -368,9 +368,9 @@ impl Universe {
                 }
                 if actor.seen != world.news.watched_by(actor.role) {
                     actor.next_at = actor.next_at.min(world.now + POLL_US);
-                } else if actor.next_at == i64::MAX && actor.role != Role::Dispatcher {
+                } else if matches!(actor.role, Role::Worker | Role::Reconciler) {
                     let next = world.next_interesting(actor.began_at);
-                    actor.next_at = next.unwrap_or(i64::MAX);
+                    actor.next_at = actor.next_at.min(next.unwrap_or(i64::MAX));
                 }
             }
         });

@@ -113,8 +113,6 @@ impl SplitMix {
 /// one, and of these only those that may have left it something to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct News {
-    /// Commits that wrote.
-    commits: u64,
     /// Those that left something to claim.
     ready: u64,
     /// Those that left something to propagate.
@@ -125,21 +123,20 @@ impl News {
     /// What an actor of that role watches.
     pub(crate) fn watched_by(self, role: Role) -> u64 {
         match role {
-            Role::Client | Role::Reconciler => self.commits,
+            Role::Client => 0,
             Role::Worker => self.ready,
-            Role::Dispatcher => self.ended,
+            // What a reaper acts on comes with time, not with a commit.
+            Role::Dispatcher | Role::Reconciler => self.ended,
         }
     }
 
     fn of_commit(&mut self, commit: &Commit) {
-        self.commits += 1;
         let rows = || commit.executions.iter().filter_map(|change| change.after.as_ref());
         self.ready += u64::from(rows().any(|row| row.state == State::Ready));
         self.ended += u64::from(rows().any(|row| row.state.is_terminal() && !row.propagated));
     }
 
     fn of_everything(&mut self) {
-        self.commits += 1;
         self.ready += 1;
         self.ended += 1;
     }
@@ -152,7 +149,9 @@ pub(crate) struct World {
     pub(crate) now: i64,
     pub(crate) clock_offset: i64,
     pub(crate) clock_highest: i64,
-    pub(crate) clock_lowest_step: i64,
+    /// The furthest that the storage's clock has stood behind what it had shown before; steps that
+    /// follow each other add up.
+    pub(crate) clock_behind: i64,
     pub(crate) clock_stepped_forward: bool,
     pub(crate) database: Database,
     pub(crate) slots: Vec<Slot>,
@@ -207,7 +206,7 @@ impl World {
             now: 0,
             clock_offset: EPOCH_US,
             clock_highest: EPOCH_US,
-            clock_lowest_step: 0,
+            clock_behind: 0,
             clock_stepped_forward: false,
             database: Database::new(),
             slots: Vec::new(),
@@ -242,7 +241,7 @@ impl World {
         self.now = 0;
         self.clock_offset = EPOCH_US;
         self.clock_highest = EPOCH_US;
-        self.clock_lowest_step = 0;
+        self.clock_behind = 0;
         self.clock_stepped_forward = false;
         self.database.reset();
         self.database.granular = plan.granular;
@@ -298,9 +297,9 @@ impl World {
     /// Steps the storage's clock.
     pub(crate) fn step_clock(&mut self, us: i64) {
         self.clock_offset += us;
-        self.clock_lowest_step = self.clock_lowest_step.min(us);
         self.clock_stepped_forward |= us > 0;
         self.sync_clock();
+        self.clock_behind = self.clock_behind.max(self.clock_highest - self.storage_now().0);
     }
 
     /// Draws whether a fault strikes here, and counts it.
