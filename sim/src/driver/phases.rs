@@ -24,8 +24,9 @@ use crate::plan::{EngineKind, LaneKind};
 use crate::tape::{Chance, Site};
 
 /// While a group is stuck, the rest has gone as far as it can after so much virtual time without a
-/// commit.
-const STUCK_QUIET_US: i64 = 5_000_000;
+/// commit: one poll, and every upstream of the group may spend a whole retry budget on it.
+const STUCK_POLL_US: i64 = 2_000_000;
+const STUCK_UPSTREAM_US: i64 = 2_500_000;
 
 /// A part of the liveness phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,7 +177,10 @@ impl Universe {
     /// Everything but one group goes on while that group cannot be locked; then it can.
     fn around_stuck_group(&mut self, stuck: ExecutionId, part: Part) -> Option<End> {
         self.phase_from = world(|world| world.now);
-        self.quiet_limit = Some(STUCK_QUIET_US);
+        let upstreams = world(|world| world.judge.mirror().edges_into(stuck).len());
+        let upstreams = i64::try_from(upstreams).unwrap_or(i64::MAX);
+        self.quiet_limit =
+            Some(STUCK_POLL_US.saturating_add(STUCK_UPSTREAM_US.saturating_mul(upstreams)));
         let settled = self.settle();
         self.quiet_limit = None;
         if let Settled::Ended(end) = settled {
