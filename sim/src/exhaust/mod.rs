@@ -13,13 +13,14 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sluicegate::mutants::Mutant;
 
 use crate::driver::{End, Outcome, Universe};
 use crate::faults::FaultKind;
 use crate::plan::{Cast, EngineKind, LaneKind, Odds, Plan};
+use crate::report::progress::Stopwatch;
 use crate::tape::Tape;
 
 use explore::Explorer;
@@ -303,15 +304,13 @@ impl Summary {
 
 /// The wall clock of a run and its budget.
 struct Watch {
-    started: Instant,
+    started: Stopwatch,
     budget: Option<Duration>,
 }
 
 impl Watch {
     fn start(budget: Option<Duration>) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the budget of a run is real time")]
-        let started = Instant::now();
-        Self { started, budget }
+        Self { started: Stopwatch::start(), budget }
     }
 
     fn elapsed(&self) -> Duration {
