@@ -187,7 +187,7 @@ impl Universe {
             return Some(end);
         }
         let ended: Vec<ExecutionId> = ended(&world(|world| world.judge.mirror().clone()));
-        let left = world(|world| left_behind(world, &ended, &[], Some(stuck)));
+        let left = world(|world| left_behind(world, &ended, &[], Some(stuck), "everyone at work"));
         if let Some(left) = left {
             let message = format!("{left}, while another group was stuck ({})", part.title());
             return Some(End::Violated(Violation { invariant: "I8", message }));
@@ -250,7 +250,7 @@ impl Universe {
             }
         }
         world(|world| world.tally.ticks_most = world.tally.ticks_most.max(1));
-        let left = world(|world| left_behind(world, &ended, &decided, stuck));
+        let left = world(|world| left_behind(world, &ended, &decided, stuck, ONE_TICK));
         left.map(|message| End::Violated(Violation { invariant: "I8", message }))
     }
 
@@ -374,12 +374,16 @@ fn ended(mirror: &Mirror) -> Vec<ExecutionId> {
     rows.map(|row| row.id).collect()
 }
 
-/// Names what a tick left although it stood at its start.
+/// Whom the first bound is about.
+const ONE_TICK: &str = "one tick of the dependency reconciler";
+
+/// Names what was left although it stood at its start.
 fn left_behind(
     world: &World,
     ended: &[ExecutionId],
     decided: &[ExecutionId],
     stuck: Option<ExecutionId>,
+    who: &str,
 ) -> Option<String> {
     let mirror = world.judge.mirror();
     let pending = mirror.edges().iter().find(|edge| {
@@ -389,13 +393,12 @@ fn left_behind(
     });
     if let Some(edge) = pending {
         return Some(format!(
-            "one tick of the dependency reconciler left the edge from {} to {} pending although \
-             its upstream had ended before it",
+            "{who} left the edge from {} to {} pending although its upstream had ended before",
             edge.key.upstream, edge.key.downstream
         ));
     }
     let blocked = decided
         .iter()
         .find(|id| mirror.execution(**id).is_some_and(|row| row.state == State::Blocked));
-    blocked.map(|id| format!("one tick left {id} blocked although its group had decided"))
+    blocked.map(|id| format!("{who} left {id} blocked although its group had decided"))
 }
