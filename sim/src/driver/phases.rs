@@ -113,9 +113,6 @@ impl Universe {
     /// One group of the flow may stay out of reach for a while after the other faults have stopped.
     fn draw_stuck_group() {
         world(|world| {
-            world.faults_on = true;
-            let struck = world.draw_fault(Site::Fault, Point::Heal).is_some();
-            world.faults_on = false;
             let open = |group: &&Group| group.decision == Decision::Undecided;
             let groups: Vec<ExecutionId> = world
                 .judge
@@ -125,7 +122,13 @@ impl Universe {
                 .filter(open)
                 .map(|group| group.downstream)
                 .collect();
-            if struck && !groups.is_empty() {
+            if groups.is_empty() {
+                return;
+            }
+            world.faults_on = true;
+            let struck = world.draw_fault(Site::Fault, Point::Heal).is_some();
+            world.faults_on = false;
+            if struck {
                 let arity = u16::try_from(groups.len()).unwrap_or(u16::MAX);
                 let drawn = world.tape.draw(Site::Detail, arity, Chance::Even);
                 world.database.stuck_group = Some(groups[usize::from(drawn)]);

@@ -56,6 +56,12 @@ impl Universe {
             FaultKind::CommitLost => Struck::Goes(Permit::CommitLost),
             FaultKind::CrashAfter => Struck::AfterExecution,
             FaultKind::LingeringSession => {
+                // Without a session it is a crash, and counts as one.
+                world(|world| {
+                    if world.slots[index].session.is_none() {
+                        world.tally.recount(kind, FaultKind::Crash, Point::Statement(verb));
+                    }
+                });
                 self.linger(index);
                 Struck::Gone
             }

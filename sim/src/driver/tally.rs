@@ -112,6 +112,13 @@ impl Tally {
         self.struck[row(point)][kind as usize] += 1;
     }
 
+    /// Counts a fault that has just struck as the kind that it turned out to be.
+    pub(crate) fn recount(&mut self, drawn: FaultKind, real: FaultKind, point: Point) {
+        self.faults[drawn as usize] -= 1;
+        self.struck[row(point)][drawn as usize] -= 1;
+        self.fault(real, point);
+    }
+
     /// Counts a condition.
     pub(crate) fn sometimes(&mut self, condition: Sometimes) {
         self.occurred[condition as usize] += 1;
