@@ -24,7 +24,12 @@ const LICENCES: &[&str] = &[
 
 /// Crates that may come in several versions, each with its reason.
 const DUPLICATES: &[(&str, &str)] = &[
+    ("block-buffer", "sqlx-core 0.9 is one version of sha2 behind sqlx-postgres 0.9"),
+    ("cpufeatures", "the same"),
+    ("crypto-common", "the same"),
+    ("digest", "the same"),
     ("hashbrown", "hashlink, of rusqlite 0.39, is one version behind indexmap"),
+    ("sha2", "sqlx-core 0.9 is one version of sha2 behind sqlx-postgres 0.9"),
     ("syn", "derive macros move to syn 3 one by one; it is never part of a program"),
 ];
 
