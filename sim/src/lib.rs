@@ -3,6 +3,7 @@
 pub(crate) mod actors;
 pub mod campaign;
 pub mod cli;
+pub mod conform;
 pub mod database;
 pub mod driver;
 pub mod exhaust;

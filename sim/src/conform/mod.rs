@@ -1,0 +1,10 @@
+//! The simulated Postgres held to the real one: the same schedule of verbs on both, one step at a
+//! time. Never runs the engine.
+
+pub mod build;
+pub mod calls;
+pub mod model;
+pub mod names;
+pub mod outcome;
+pub mod seen;
+pub mod words;
