@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::identity::{ExecutionId, FlowId, FlowKey, RequestId};
+use crate::identity::{ExecutionId, FlowId, FlowKey, Partition, RequestId};
 use crate::policy::{AcceptSet, Decision, JoinPolicy};
 use crate::retry::RetryPolicy;
 use crate::state::{Cause, ClosePolicy, Outcome, State};
@@ -470,6 +470,25 @@ pub struct PlanQuery {
     pub upstreams: Vec<ExecutionId>,
     /// At most so many groups.
     pub limit: u32,
+}
+
+impl PlanQuery {
+    /// The partition that it walks; none without upstreams.
+    pub fn partition(&self) -> Option<Partition> {
+        let partition = self.upstreams.first()?.partition;
+        let alone = self.upstreams.iter().all(|upstream| upstream.partition == partition);
+        assert!(alone, "a plan walks one partition");
+        Some(partition)
+    }
+}
+
+impl Grant {
+    /// The claim order, of which this is a unique key: the lowest first.
+    pub fn claim_key(&self) -> (i64, Timestamp, ExecutionId) {
+        let execution = &self.execution;
+        let rank = claim_rank(execution, self.definition.priority);
+        (rank, execution.not_before, execution.id)
+    }
 }
 
 impl Execution {
