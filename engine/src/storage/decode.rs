@@ -229,6 +229,12 @@ pub(super) fn execution_in<C: Columns + ?Sized>(
     Ok(ExecutionId { partition, uuid: row.id(column)? })
 }
 
+/// An instant.
+#[cfg(feature = "postgres")]
+pub(super) fn instant(row: &mut impl Columns, column: &'static str) -> Result<Timestamp> {
+    row.timestamp(column)
+}
+
 /// A submission, without the key that it was found by.
 pub(super) fn submission(row: &mut impl Columns, key: &SubmissionKey) -> Result<Submission> {
     let flow = row.flow_key("flow")?;

@@ -11,6 +11,8 @@ pub mod codes;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod decode;
 pub mod error;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod rows;
 pub mod schema;
 #[cfg(feature = "sqlite")]

@@ -11,9 +11,9 @@ use super::columns::{Columns, query, query_with};
 use super::pool::{Held, Role, Session, Shared};
 use super::{error, offload, sql};
 use crate::identity::{ExecutionId, FlowKey, RequestId};
-use crate::mutants::ensure_rule;
 use crate::state::ClosePolicy;
 use crate::storage::decode::{self, FromColumns};
+use crate::storage::rows::in_order;
 use crate::storage::{
     Attempt, AttemptKey, ClaimQuery, CommitError, Edge, EdgeFlip, EdgeKey, Execution,
     ExecutionWrite, Flow, Grant, Group, Guarded, Inserted, NewEvent, NewExecution, PendingEdge,
@@ -102,15 +102,6 @@ macro_rules! transaction {
     };
 }
 with_verbs!(transaction);
-
-/// The rows in key order, as they are locked and written.
-fn in_order<T, K: Ord>(rows: &[T], key: impl Fn(&T) -> K) -> Vec<&T> {
-    let mut ordered: Vec<&T> = rows.iter().collect();
-    ordered.sort_by_key(|row| key(row));
-    let distinct = ordered.windows(2).all(|pair| key(pair[0]) != key(pair[1]));
-    ensure_rule!(distinct, "a key stands twice in the list of a verb");
-    ordered
-}
 
 /// Runs a statement that changes rows once for each parameter list; returns how many it changed.
 fn change(session: Session<'_>, sql: &'static str, parameters: &[&dyn ToSql]) -> Result<usize> {
