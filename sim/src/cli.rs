@@ -2,6 +2,7 @@
 //! itself.
 
 mod commands;
+mod conform;
 mod exhaust;
 mod values;
 
@@ -47,6 +48,8 @@ enum Command {
     Mutants(MutantsArguments),
     /// Every graph up to a size, every fault point, every outcome
     Exhaust(ExhaustArguments),
+    /// The same schedules of verbs on the simulated Postgres and on a real one
+    Conform(conform::ConformArguments),
 }
 
 #[derive(Args, Debug)]
@@ -200,6 +203,7 @@ fn dispatch(command: Command) -> Result<Exit, String> {
         Command::List(arguments) => Ok(commands::list(arguments.json)),
         Command::Mutants(arguments) => commands::mutants(&arguments),
         Command::Exhaust(arguments) => exhaust::run(&arguments),
+        Command::Conform(arguments) => conform::run(&arguments),
     }
 }
 

@@ -3,8 +3,15 @@
 
 pub mod build;
 pub mod calls;
+pub mod committed;
+pub mod draw;
+pub mod floor;
+pub mod lockstep;
 pub mod model;
 pub mod names;
 pub mod outcome;
+pub mod run;
 pub mod seen;
+pub mod server;
+pub mod tell;
 pub mod words;

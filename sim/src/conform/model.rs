@@ -32,8 +32,18 @@ pub enum Seat {
     Idle,
     /// A transaction.
     Open(Box<Open>),
-    /// A reader; a frozen copy if all its verbs see one instant.
-    Reader(Option<Box<Database>>),
+    /// A reader.
+    Reader(Reader),
+}
+
+/// An open reader.
+#[derive(Clone, Debug)]
+pub enum Reader {
+    /// Each verb sees what is committed.
+    Statement,
+    /// All verbs see what was committed when the first of them began: opening sends no statement
+    /// that needs a snapshot.
+    Snapshot(Option<Box<Database>>),
 }
 
 /// An open transaction.
@@ -74,6 +84,11 @@ impl Model {
         database.mutant = mutant;
         let seats = expiries.iter().map(|_| Seat::Idle).collect();
         Self { database, names, seats, expiries }
+    }
+
+    /// The names of its partition.
+    pub fn names(&self) -> Names {
+        self.names
     }
 
     /// What a session has open.
@@ -135,7 +150,7 @@ impl Model {
             event.event.execution == key.execution && event.event.incarnation == key.incarnation
         };
         let found = self.database.events().find(wanted);
-        Ok(found.map_or(EventId(u64::MAX), |event| event.id))
+        Ok(found.map_or(EventId(i64::MAX.unsigned_abs()), |event| event.id))
     }
 
     /// Every way in which a step may go that [`Model::prepare`] let through.
@@ -169,10 +184,8 @@ impl Way {
                 let open = Open { session, pending: None, seen: Seen::default() };
                 model.seats[seat] = Seat::Open(Box::new(open));
             }
-            (Control::Statement, _) => model.seats[seat] = Seat::Reader(None),
-            (Control::Snapshot, _) => {
-                model.seats[seat] = Seat::Reader(Some(Box::new(model.database.frozen())));
-            }
+            (Control::Statement, _) => model.seats[seat] = Seat::Reader(Reader::Statement),
+            (Control::Snapshot, _) => model.seats[seat] = Seat::Reader(Reader::Snapshot(None)),
             (Control::Commit, Seat::Open(open)) => {
                 model.database.commit(open.session, &mut Commit::default());
             }
@@ -193,10 +206,14 @@ impl Way {
             Seat::Open(open) => {
                 open.pending = Some(Pending { call: call.clone(), cursor: Cursor::default() });
             }
-            Seat::Reader(frozen) => {
-                let frozen = frozen.take();
-                let result = call.scan(frozen.as_deref().unwrap_or(&self.model.database));
-                self.model.seats[seat] = Seat::Reader(frozen);
+            Seat::Reader(Reader::Statement) => {
+                let result = call.scan(&self.model.database);
+                self.told(seat, result);
+            }
+            Seat::Reader(Reader::Snapshot(frozen)) => {
+                let database = &self.model.database;
+                let frozen = frozen.get_or_insert_with(|| Box::new(database.frozen()));
+                let result = call.scan(frozen);
                 self.told(seat, result);
             }
             Seat::Idle => unreachable!("the step was prepared"),
