@@ -215,6 +215,15 @@ fn keys(dice: &mut Dice, of: &[&'static str], most: usize) -> Vec<&'static str> 
     keys
 }
 
+/// What an attempt or an event is of. Rarely of no execution, which is an error.
+fn ended(dice: &mut Dice) -> Vec<&'static str> {
+    let mut rows = dice.some(&["a", "b", "c", "r", "s"], 3);
+    if dice.percent(6) {
+        rows.push(dice.pick(&["n1", NOWHERE]));
+    }
+    rows
+}
+
 fn draw_lock(dice: &mut Dice, verb: Verb) -> Words {
     match verb {
         Verb::LockGroups => words(verb).with("keys", &keys(dice, &["c", "d", "n1"], 2)),
@@ -270,15 +279,13 @@ fn draw_insert(dice: &mut Dice, verb: Verb) -> Words {
         Verb::InsertFlowChanges => words(verb).with("flows", &dice.some(&["f", "g"], 2)),
         Verb::InsertSiblingRequests => words(verb).with("rows", &dice.some(&["c", "d", "n1"], 3)),
         Verb::InsertAttempts => {
-            let of = ["a", "b", "c", "r", "s", "n1"];
-            let rows = keys(dice, &of, 3);
+            let rows = ended(dice);
             let number = dice.pick(&["1", "1", "2", "3"]);
             let end = dice.pick(&["completed", "released", "expired"]);
             words(verb).with("rows", &rows).with("number", &[number]).with("end", &[end])
         }
         _ => {
-            let of = ["a", "b", "c", "r", "s", "n1"];
-            let rows = keys(dice, &of, 3);
+            let rows = ended(dice);
             let incarnation = dice.pick(&["0", "0", "1", "2"]);
             words(verb).with("rows", &rows).with("incarnation", &[incarnation])
         }

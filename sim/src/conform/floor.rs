@@ -122,10 +122,11 @@ impl Counts {
     pub fn note(&mut self, answered: &Answered<'_>) {
         let verb = answered.call.verb();
         let kind = verb.descriptor().kind;
-        let duplicate =
-            kind == Kind::Insert && *answered.answer == Answer::Failed(Failure::Corrupt);
+        let refused = kind == Kind::Insert && *answered.answer == Answer::Failed(Failure::Corrupt);
         let Answer::Reply(reply) = answered.answer else {
-            if duplicate {
+            if refused && nowhere(answered.words) > 0 {
+                self.hit(verb, Cell::RowGone);
+            } else if refused {
                 self.hit(verb, answered.how);
                 self.hit(verb, Cell::GuardFalse);
             }

@@ -190,7 +190,7 @@ impl Server {
             Err(control) => self.control(seat, control).await?,
         }
         match self.observe(seat, may_wait).await? {
-            Some(told) => self.note(seat, told, &mut seen),
+            Some(told) => self.note(seat, told, &mut seen).await?,
             None => {
                 self.lines[seat].waits = true;
                 sleep(PAUSE).await;
@@ -219,7 +219,7 @@ impl Server {
             let mut news = false;
             for seat in self.waiting() {
                 if let Some(told) = self.observe(seat, true).await? {
-                    self.note(seat, told, seen);
+                    self.note(seat, told, seen).await?;
                     news = true;
                 }
             }
@@ -229,11 +229,22 @@ impl Server {
         }
     }
 
-    fn note(&mut self, seat: usize, told: Told, seen: &mut Outcome) {
+    async fn note(&mut self, seat: usize, told: Told, seen: &mut Outcome) -> Trouble<()> {
         let line = &mut self.lines[seat];
         line.waits = false;
         line.pid = told.pid.or(line.pid);
+        if let (Answer::Failed(_), Some(pid)) = (&told.answer, line.pid) {
+            self.until_over(pid).await?;
+        }
         seen.answers.insert(seat, told.answer);
+        Ok(())
+    }
+
+    /// Waits until a failed transaction is over on the server too: the client that refuses a reply
+    /// hangs up, which the server notices a little later.
+    async fn until_over(&mut self, pid: i32) -> Trouble<()> {
+        let open = "select count(*) from pg_stat_activity where pid = $1 and state <> 'idle'";
+        self.until_none(open, pid).await
     }
 
     /// What the session was told; nothing if it is seen waiting.
@@ -306,19 +317,20 @@ impl Server {
 
     /// Waits until a server process is no more, and its locks with it.
     async fn until_gone(&mut self, pid: Option<i32>) -> Trouble<()> {
+        let Some(pid) = pid else { return Ok(()) };
+        self.until_none("select count(*) from pg_stat_activity where pid = $1", pid).await
+    }
+
+    async fn until_none(&mut self, count: &'static str, pid: i32) -> Trouble<()> {
         let watch = Stopwatch::start();
         while watch.elapsed() < SILENCE {
-            let row = sqlx::query("select count(*) from pg_stat_activity where pid = $1")
-                .bind(pid)
-                .fetch_one(&mut self.control)
-                .await
-                .map_err(trouble)?;
-            if row.get::<i64, _>(0) == 0 {
+            let row = sqlx::query(count).bind(pid).fetch_one(&mut self.control).await;
+            if row.map_err(trouble)?.get::<i64, _>(0) == 0 {
                 return Ok(());
             }
             sleep(TICK).await;
         }
-        Err(format!("postgres: process {pid:?} does not end"))
+        Err(format!("postgres: the transaction of process {pid} does not end"))
     }
 }
 

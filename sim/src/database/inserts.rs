@@ -54,7 +54,8 @@ impl Database {
             worker: None,
             result: None,
         };
-        let inserted = self.insert_all(session, cursor, rows, |row| row.execution.id, member);
+        let rows = in_order(rows, |row| row.execution.id);
+        let inserted = self.insert_all(session, cursor, &rows, |row| row.execution.id, member);
         self.end_insert(cursor, inserted)
     }
 
@@ -66,7 +67,8 @@ impl Database {
         rows: &[Group],
     ) -> Step<Result<()>> {
         self.start(cursor);
-        let inserted = self.insert_all(session, cursor, rows, |row| row.downstream, |_, row| *row);
+        let rows = in_order(rows, |row| row.downstream);
+        let inserted = self.insert_all(session, cursor, &rows, |row| row.downstream, |_, row| *row);
         self.end_insert(cursor, inserted)
     }
 
@@ -79,7 +81,8 @@ impl Database {
     ) -> Step<Result<()>> {
         self.start(cursor);
         let first = self.edges.slots();
-        let inserted = self.insert_all(session, cursor, rows, |row| row.key, |_, row| row.clone());
+        let rows = in_order(rows, |row| row.key);
+        let inserted = self.insert_all(session, cursor, &rows, |row| row.key, |_, row| row.clone());
         self.index_edges(first);
         self.end_insert(cursor, inserted)
     }
@@ -96,13 +99,15 @@ impl Database {
         self.end_insert(cursor, Ok(Ok(())))
     }
 
-    /// Records ended attempts of executions that the statement's snapshot shows.
+    /// Records ended attempts; one whose execution the statement's snapshot does not show is an
+    /// error once the others are there.
     pub fn insert_attempts(
         &mut self,
         session: SessionId,
         cursor: &mut Cursor,
         rows: &[Attempt],
     ) -> Step<Result<()>> {
+        let rows = in_order(rows, |row| row.key);
         if self.start(cursor) {
             self.choose_joined(session, cursor, rows.iter().map(|row| row.key.execution));
         }
@@ -118,18 +123,20 @@ impl Database {
             }
             cursor.at += 1;
         }
-        self.end_insert(cursor, Ok(Ok(())))
+        let joined = all_joined::<Attempt>(cursor);
+        self.end_insert(cursor, Ok(joined))
     }
 
-    /// Adds completion events of executions that the statement's snapshot shows, with the labels
-    /// that it shows. A row draws its number before its key is looked up, and keeps it through a
-    /// wait.
+    /// Adds completion events with the labels of their executions; one whose execution the
+    /// statement's snapshot does not show is an error once the others are there. A row draws its
+    /// number before its key is looked up, and keeps it through a wait.
     pub fn insert_events(
         &mut self,
         session: SessionId,
         cursor: &mut Cursor,
         rows: &[NewEvent],
     ) -> Step<Result<()>> {
+        let rows = in_order(rows, |row| (row.execution, row.incarnation));
         if self.start(cursor) {
             self.choose_joined(session, cursor, rows.iter().map(|row| row.execution));
         }
@@ -150,7 +157,8 @@ impl Database {
             }
             cursor.at += 1;
         }
-        self.end_insert(cursor, Ok(Ok(())))
+        let joined = all_joined::<Event>(cursor);
+        self.end_insert(cursor, Ok(joined))
     }
 
     /// Asks for sibling cancellation; a request that exists stays.
@@ -161,6 +169,7 @@ impl Database {
         rows: &[SiblingRequest],
     ) -> Step<Result<()>> {
         self.start(cursor);
+        let rows = in_order(rows, |row| row.group);
         while let Some(row) = rows.get(cursor.at) {
             if let Err(pause) = self.insert_or_find(session, &row.group, |_| *row) {
                 return Err(pause).into();
@@ -254,10 +263,11 @@ impl Database {
     }
 
     /// The execution that the row at the cursor joins.
-    fn joined(&self, session: SessionId, cursor: &Cursor, id: ExecutionId) -> Option<Slot> {
+    fn joined(&self, session: SessionId, cursor: &mut Cursor, id: ExecutionId) -> Option<Slot> {
         if self.mutant == Some(ModelMutant::M01) {
-            let found = self.executions.find(&id)?;
-            return self.executions.visible(found, session).map(|_| found);
+            let found = self.executions.find(&id);
+            let visible = |slot: &Slot| self.executions.visible(*slot, session).is_some();
+            cursor.candidates[cursor.at] = found.filter(visible).unwrap_or(NO_CANDIDATE);
         }
         Some(cursor.candidates[cursor.at]).filter(|slot| *slot != NO_CANDIDATE)
     }
@@ -301,6 +311,28 @@ impl Database {
             return Some(known);
         }
         self.executions.find(&self.edges.row(edge).key.upstream)
+    }
+}
+
+/// The rows in the order of their keys, as every backend inserts them: whoever meets on several
+/// keys meets on the lowest first.
+fn in_order<R: Clone, K: Ord>(rows: &[R], key: impl Fn(&R) -> K) -> Cow<'_, [R]> {
+    if rows.is_sorted_by_key(&key) {
+        return Cow::Borrowed(rows);
+    }
+    let mut sorted = rows.to_vec();
+    sorted.sort_by_key(key);
+    Cow::Owned(sorted)
+}
+
+/// An error if a row joined no execution.
+fn all_joined<V: Stored>(cursor: &Cursor) -> Result<()> {
+    match cursor.candidates.contains(&NO_CANDIDATE) {
+        false => Ok(()),
+        true => {
+            let reason = format!("a row of {} has no execution", V::TABLE.name());
+            Err(StorageError::Corrupt(reason.into()))
+        }
     }
 }
 
