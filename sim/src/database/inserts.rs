@@ -4,16 +4,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use sluicegate::identity::FlowKey;
+use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
     Attempt, Edge, Event, EventId, Flow, Group, Inserted, NewEvent, NewExecution, Result,
     SiblingRequest, StorageError, Submission,
 };
 
-use super::Database;
 use super::rows::{Member, Stored};
-use super::session::{Cursor, Progress, SessionId, Step};
+use super::session::{Cursor, NO_CANDIDATE, Progress, SessionId, Step};
 use super::table::{NO_SLOT, Place, Slot, slot};
+use super::{Database, ModelMutant};
 
 impl Database {
     /// Claims an idempotency key; waits while another transaction holds it in flight.
@@ -24,7 +24,7 @@ impl Database {
         row: &Submission,
     ) -> Step<Result<Inserted>> {
         self.start(cursor);
-        let inserted = self.insert_or_find(session, &row.key, |_| Some(row.clone()));
+        let inserted = self.insert_or_find(session, &row.key, |_| row.clone());
         self.end_insert(cursor, inserted.map(Ok))
     }
 
@@ -36,7 +36,7 @@ impl Database {
         row: &Flow,
     ) -> Step<Result<Inserted>> {
         self.start(cursor);
-        let inserted = self.insert_or_find(session, &row.key, |_| Some(row.clone()));
+        let inserted = self.insert_or_find(session, &row.key, |_| row.clone());
         self.end_insert(cursor, inserted.map(Ok))
     }
 
@@ -48,13 +48,11 @@ impl Database {
         rows: &[NewExecution],
     ) -> Step<Result<()>> {
         self.start(cursor);
-        let member = |_: &mut Self, row: &NewExecution| {
-            Some(Member {
-                execution: row.execution,
-                definition: Arc::new(row.definition.clone()),
-                worker: None,
-                result: None,
-            })
+        let member = |_: &mut Self, row: &NewExecution| Member {
+            execution: row.execution,
+            definition: Arc::new(row.definition.clone()),
+            worker: None,
+            result: None,
         };
         let inserted = self.insert_all(session, cursor, rows, |row| row.execution.id, member);
         self.end_insert(cursor, inserted)
@@ -68,8 +66,7 @@ impl Database {
         rows: &[Group],
     ) -> Step<Result<()>> {
         self.start(cursor);
-        let inserted =
-            self.insert_all(session, cursor, rows, |row| row.downstream, |_, row| Some(*row));
+        let inserted = self.insert_all(session, cursor, rows, |row| row.downstream, |_, row| *row);
         self.end_insert(cursor, inserted)
     }
 
@@ -82,8 +79,7 @@ impl Database {
     ) -> Step<Result<()>> {
         self.start(cursor);
         let first = self.edges.slots();
-        let inserted =
-            self.insert_all(session, cursor, rows, |row| row.key, |_, row| Some(row.clone()));
+        let inserted = self.insert_all(session, cursor, rows, |row| row.key, |_, row| row.clone());
         self.index_edges(first);
         self.end_insert(cursor, inserted)
     }
@@ -100,30 +96,61 @@ impl Database {
         self.end_insert(cursor, Ok(Ok(())))
     }
 
-    /// Records ended attempts.
+    /// Records ended attempts of executions that the statement's snapshot shows.
     pub fn insert_attempts(
         &mut self,
         session: SessionId,
         cursor: &mut Cursor,
         rows: &[Attempt],
     ) -> Step<Result<()>> {
-        self.start(cursor);
-        let inserted = self.insert_all(session, cursor, rows, |row| row.key, |_, row| Some(*row));
-        self.end_insert(cursor, inserted)
+        if self.start(cursor) {
+            self.choose_joined(session, cursor, rows.iter().map(|row| row.key.execution));
+        }
+        while let Some(row) = rows.get(cursor.at) {
+            if self.joined(session, cursor, row.key.execution).is_some() {
+                let inserted = match self.insert_or_find(session, &row.key, |_| *row) {
+                    Ok(inserted) => inserted,
+                    Err(pause) => return Err(pause).into(),
+                };
+                if inserted == Inserted::Exists {
+                    return self.end_insert(cursor, Ok(Err(duplicate::<Attempt>(Some(row.key)))));
+                }
+            }
+            cursor.at += 1;
+        }
+        self.end_insert(cursor, Ok(Ok(())))
     }
 
-    /// Adds completion events with the labels of their executions, numbered as they are inserted.
+    /// Adds completion events of executions that the statement's snapshot shows, with the labels
+    /// that it shows. A row draws its number before its key is looked up, and keeps it through a
+    /// wait.
     pub fn insert_events(
         &mut self,
         session: SessionId,
         cursor: &mut Cursor,
         rows: &[NewEvent],
     ) -> Step<Result<()>> {
-        self.start(cursor);
-        let key = |row: &NewEvent| (row.execution, row.incarnation);
-        let event = |db: &mut Self, row: &NewEvent| db.number_event(session, row);
-        let inserted = self.insert_all(session, cursor, rows, key, event);
-        self.end_insert(cursor, inserted)
+        if self.start(cursor) {
+            self.choose_joined(session, cursor, rows.iter().map(|row| row.execution));
+        }
+        while let Some(row) = rows.get(cursor.at) {
+            if let Some(execution) = self.joined(session, cursor, row.execution) {
+                let id = cursor.number.unwrap_or_else(|| self.draw_number(row));
+                cursor.number = Some(id);
+                let key = (row.execution, row.incarnation);
+                let event = |db: &mut Self| db.labelled(id, row, execution);
+                let inserted = match self.insert_or_find(session, &key, event) {
+                    Ok(inserted) => inserted,
+                    Err(pause) => return Err(pause).into(),
+                };
+                if inserted == Inserted::Exists {
+                    return self.end_insert(cursor, Ok(Err(duplicate::<Event>(Some(key)))));
+                }
+                cursor.number = None;
+            }
+            cursor.at += 1;
+        }
+        self.end_insert(cursor, Ok(Ok(())))
     }
 
     /// Asks for sibling cancellation; a request that exists stays.
@@ -135,7 +162,7 @@ impl Database {
     ) -> Step<Result<()>> {
         self.start(cursor);
         while let Some(row) = rows.get(cursor.at) {
-            if let Err(pause) = self.insert_or_find(session, &row.group, |_| Some(*row)) {
+            if let Err(pause) = self.insert_or_find(session, &row.group, |_| *row) {
                 return Err(pause).into();
             }
             cursor.at += 1;
@@ -159,7 +186,7 @@ impl Database {
         &mut self,
         session: SessionId,
         key: &V::Key,
-        make: impl FnOnce(&mut Self) -> Option<V>,
+        make: impl FnOnce(&mut Self) -> V,
     ) -> Progress<Inserted> {
         let place = V::table(self).place(key, session);
         if let Place::InFlight(slot) = place {
@@ -170,7 +197,7 @@ impl Database {
         let (inserted, slot) = if let Place::Visible(slot) = place {
             (Inserted::Exists, slot)
         } else {
-            let Some(value) = make(self) else { return Ok(Inserted::New) };
+            let value = make(self);
             let slot = V::table_mut(self).insert(place, key.clone(), value, session);
             self.session_mut(session).owned.push(V::TABLE.row(slot));
             (Inserted::New, slot)
@@ -181,19 +208,19 @@ impl Database {
         Ok(inserted)
     }
 
-    /// Inserts rows whose keys must be new. `make` may say that a row joins nothing.
+    /// Inserts rows whose keys must be new.
     fn insert_all<V: Stored, R>(
         &mut self,
         session: SessionId,
         cursor: &mut Cursor,
         rows: &[R],
         key: impl Fn(&R) -> V::Key,
-        mut make: impl FnMut(&mut Self, &R) -> Option<V>,
+        mut make: impl FnMut(&mut Self, &R) -> V,
     ) -> Progress<Result<()>> {
         if cursor.at == 0 && V::table(self).suits_bulk(rows.iter().map(&key)) {
             let first = slot(V::table(self).slots());
             for row in rows {
-                let Some(value) = make(self, row) else { continue };
+                let value = make(self, row);
                 V::table_mut(self).push(key(row), value, session);
             }
             let last = slot(V::table(self).slots());
@@ -212,16 +239,46 @@ impl Database {
         Ok(Ok(()))
     }
 
-    /// An event with the next number and the labels of its execution, if that exists. A number is
-    /// never given out again, whatever becomes of the transaction.
-    fn number_event(&mut self, session: SessionId, event: &NewEvent) -> Option<Event> {
-        let member = self.executions.see(&event.execution, session)?;
-        let (namespace, instance_tag) =
-            (member.definition.namespace.clone(), member.definition.instance_tag.clone());
+    /// Fixes which rows join an execution: those whose execution is visible now.
+    fn choose_joined(
+        &self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        executions: impl Iterator<Item = ExecutionId>,
+    ) {
+        let visible = |id| {
+            let found = self.executions.find(&id);
+            found.filter(|slot| self.executions.visible(*slot, session).is_some())
+        };
+        cursor.candidates.extend(executions.map(|id| visible(id).unwrap_or(NO_CANDIDATE)));
+    }
+
+    /// The execution that the row at the cursor joins.
+    fn joined(&self, session: SessionId, cursor: &Cursor, id: ExecutionId) -> Option<Slot> {
+        if self.mutant == Some(ModelMutant::M01) {
+            let found = self.executions.find(&id)?;
+            return self.executions.visible(found, session).map(|_| found);
+        }
+        Some(cursor.candidates[cursor.at]).filter(|slot| *slot != NO_CANDIDATE)
+    }
+
+    /// The next number of an event. It is never given out again, whatever becomes of the
+    /// transaction.
+    fn draw_number(&mut self, event: &NewEvent) -> EventId {
         self.event_last += 1;
         let id = EventId(self.event_last);
         self.event_keys.push((id, (event.execution, event.incarnation)));
-        Some(Event { id, event: *event, namespace, instance_tag })
+        id
+    }
+
+    /// An event with the labels of its execution, which are constant.
+    fn labelled(&self, id: EventId, event: &NewEvent, execution: Slot) -> Event {
+        let row = self.executions.row(execution);
+        let member = row.committed.as_ref().or(row.dirty.as_ref());
+        let definition = &member.expect("the statement's snapshot shows it").definition;
+        let (namespace, instance_tag) =
+            (definition.namespace.clone(), definition.instance_tag.clone());
+        Event { id, event: *event, namespace, instance_tag }
     }
 
     /// Indexes the edges from that slot on by their upstreams.

@@ -3,9 +3,9 @@
 
 use sluicegate::mutants;
 
-use super::Database;
 use super::rows::{Stored, TableName, Target, on_table};
 use super::session::{Cursor, Pause, Progress, SessionId};
+use super::{Database, ModelMutant};
 
 /// Whether a lock was held before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,7 @@ impl Database {
     /// True while another session holds the lock that this one waits for.
     pub fn is_blocked(&self, session: SessionId) -> bool {
         self.blocker(session).is_some()
+            || (self.mutant == Some(ModelMutant::M03) && self.session(session).waiting.is_some())
     }
 
     /// Takes the first violation of the lock order since the last call, in words.
@@ -49,11 +50,25 @@ impl Database {
             return Ok(Acquired::Before);
         }
         self.check_order(session, target);
-        if owner != 0 {
+        if owner != 0 && !self.gives_way(owner, target) {
             return Err(self.wait(session, target));
         }
         self.own(session, target);
         Ok(Acquired::Now)
+    }
+
+    /// Under a planted bug a session loses the lock of a row that it has not written; true if it
+    /// just did.
+    fn gives_way(&mut self, owner: SessionId, target: Target) -> bool {
+        if self.mutant != Some(ModelMutant::M04) || self.is_dirty(target) {
+            return false;
+        }
+        self.session_mut(owner).owned.retain(|owned| *owned != target);
+        true
+    }
+
+    fn is_dirty(&self, target: Target) -> bool {
+        on_table!([&] self, target.table, table => table.row(target.slot).dirty.is_some())
     }
 
     /// Takes a row lock if nobody else holds it; `None` if somebody does.
@@ -167,7 +182,8 @@ impl Database {
         assert!(
             self.owner(target) == session
                 || self.is_covered(session, target)
-                || mutants::active().is_some(),
+                || mutants::active().is_some()
+                || self.mutant.is_some(),
             "a write of {} that its transaction has not locked",
             self.describe(target)
         );

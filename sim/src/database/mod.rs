@@ -12,6 +12,7 @@ mod commit;
 mod committed;
 mod inserts;
 mod locks;
+mod mutants;
 mod reads;
 mod rows;
 mod scans;
@@ -38,6 +39,7 @@ use session::Session;
 use sets::Sets;
 use table::{Slot, Table};
 
+pub use mutants::ModelMutant;
 pub use session::{Cursor, SessionId, Step};
 
 /// What happened in transactions since the counters were last zeroed.
@@ -64,6 +66,8 @@ pub struct Database {
     pub stuck_group: Option<ExecutionId>,
     /// Counters; kept by [`Database::reset`].
     pub counters: Counters,
+    /// A planted bug that is on; kept by [`Database::reset`].
+    pub mutant: Option<ModelMutant>,
     clock_highest: Cell<Timestamp>,
     submissions: Table<SubmissionKey, Submission>,
     flows: Table<FlowKey, Flow>,
@@ -127,6 +131,7 @@ impl Database {
             storage_now: self.storage_now,
             stuck_group: self.stuck_group,
             counters: Counters::default(),
+            mutant: self.mutant,
             clock_highest: self.clock_highest.clone(),
             submissions: self.submissions.frozen(),
             flows: self.flows.frozen(),

@@ -4,8 +4,8 @@
 use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::{
-    Attempt, AttemptKey, EdgeKey, Flow, Grant, Group, PendingEdge, Resolution, Result, Submission,
-    SubmissionKey,
+    Attempt, AttemptKey, EdgeKey, Flow, Grant, Group, PendingEdge, Resolution, Result,
+    StorageError, Submission, SubmissionKey,
 };
 use sluicegate::time::Timestamp;
 use uuid::Uuid;
@@ -78,19 +78,22 @@ impl Database {
         })
     }
 
-    /// The pending edges of groups with the present rows of their upstreams, in key order.
+    /// The pending edges of groups with the present rows of their upstreams, in key order; an edge
+    /// without an upstream is corrupt.
     pub fn pending_edges(
         &mut self,
         session: SessionId,
         cursor: &mut Cursor,
         groups: &[ExecutionId],
     ) -> Step<Result<Vec<PendingEdge>>> {
-        self.read(cursor, |db| {
+        self.try_read(cursor, |db| {
             let mut pending = Vec::new();
             for group in groups {
-                pending.extend(db.pending_edges_into(session, *group));
+                for edge in db.pending_edges_into(session, *group) {
+                    pending.push(edge?);
+                }
             }
-            sorted_by_key(pending, |edge: &PendingEdge| edge.key)
+            Ok(sorted_by_key(pending, |edge: &PendingEdge| edge.key))
         })
     }
 
@@ -130,11 +133,19 @@ impl Database {
         cursor: &mut Cursor,
         query: impl FnOnce(&mut Self) -> T,
     ) -> Step<Result<T>> {
+        self.try_read(cursor, |db| Ok(query(db)))
+    }
+
+    fn try_read<T>(
+        &mut self,
+        cursor: &mut Cursor,
+        query: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Step<Result<T>> {
         if !cursor.started {
             cursor.started = true;
             self.counters.statements += 1;
         }
-        Step::Done(Ok(query(self)))
+        Step::Done(query(self))
     }
 
     fn grants_of(&self, session: SessionId, request: RequestId) -> Vec<Grant> {
@@ -151,19 +162,24 @@ impl Database {
         &self,
         session: SessionId,
         group: ExecutionId,
-    ) -> impl Iterator<Item = PendingEdge> {
+    ) -> impl Iterator<Item = Result<PendingEdge>> {
         self.edges_into(group).filter_map(move |slot| {
             let edge = self.edges.visible(slot, session)?;
             if edge.resolution != Resolution::Pending {
                 return None;
             }
-            let upstream = self.executions.visible(self.upstream_of(slot)?, session)?;
-            Some(PendingEdge {
+            let upstream = self.upstream_of(slot);
+            let upstream = upstream.and_then(|slot| self.executions.visible(slot, session));
+            let Some(upstream) = upstream else {
+                let reason = format!("edge {:?} has no upstream", edge.key);
+                return Some(Err(StorageError::Corrupt(reason.into())));
+            };
+            Some(Ok(PendingEdge {
                 key: edge.key,
                 accepts: edge.accepts,
                 upstream_state: upstream.execution.state,
                 upstream_incarnation: upstream.execution.incarnation,
-            })
+            }))
         })
     }
 

@@ -119,11 +119,12 @@ impl Database {
         Ok(self.groups.committed().filter(of_flow).copied().collect())
     }
 
-    /// The edges of a flow, in key order.
+    /// The edges of a flow, found through its groups, in key order.
     pub fn describe_edges(&self, key: &FlowKey) -> Result<Vec<Edge>> {
         let of_flow = |edge: &&Edge| {
-            let downstream = self.executions.see(&edge.key.downstream, NOBODY);
-            downstream.is_some_and(|member| member.execution.flow_key() == *key)
+            let group = self.groups.see(&edge.key.downstream, NOBODY);
+            let in_partition = edge.key.downstream.partition == key.partition;
+            in_partition && group.is_some_and(|group| group.flow == key.id)
         };
         Ok(self.edges.committed().filter(of_flow).cloned().collect())
     }

@@ -1,6 +1,7 @@
 //! Sessions: what an open transaction holds, and the progress of a statement that may pause.
 
 use sluicegate::identity::FlowKey;
+use sluicegate::storage::EventId;
 use sluicegate::time::Timestamp;
 
 use crate::history::ActorId;
@@ -26,6 +27,8 @@ pub struct Cursor {
     pub candidates: Vec<u32>,
     /// How many candidates a Take got; they are moved to the front.
     pub got: usize,
+    /// The number that was drawn for a row whose key is in flight.
+    pub number: Option<EventId>,
 }
 
 /// How far one step of a statement came.

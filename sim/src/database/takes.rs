@@ -5,11 +5,11 @@ use sluicegate::identity::ExecutionId;
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::{ClaimQuery, Contention, Execution, Grant, Group, Result, StorageError};
 
-use super::Database;
-use super::rows::{Member, TableName};
+use super::rows::{Member, Stored, TableName};
 use super::session::{Cursor, Progress, SessionId, Step};
 use super::sets::claim_key;
 use super::table::Slot;
+use super::{Database, ModelMutant};
 
 impl Database {
     /// Locks groups one by one in id order; missing ones are left out.
@@ -24,6 +24,8 @@ impl Database {
                 return Step::Done(Err(StorageError::Contention(Contention::LockTimeout)));
             }
             self.choose_by_key::<Group>(session, cursor, keys);
+        } else if self.mutant == Some(ModelMutant::M02) {
+            self.choose_again::<Group>(session, cursor, keys);
         }
         let locked = self.lock_candidates(session, cursor, TableName::Group);
         locked
@@ -40,6 +42,8 @@ impl Database {
     ) -> Step<Result<Vec<Execution>>> {
         if self.start(cursor) {
             self.choose_by_key::<Member>(session, cursor, keys);
+        } else if self.mutant == Some(ModelMutant::M02) {
+            self.choose_again::<Member>(session, cursor, keys);
         }
         let locked = self.lock_candidates(session, cursor, TableName::Execution);
         locked
@@ -77,6 +81,13 @@ impl Database {
         taken.map(|()| Ok(self.reply(cursor, |db, slot| db.grant(slot, session, query)))).into()
     }
 
+    /// What a planted bug does after a wait: the candidates of a statement are chosen anew.
+    fn choose_again<V: Stored>(&self, session: SessionId, cursor: &mut Cursor, keys: &[V::Key]) {
+        cursor.at = 0;
+        cursor.candidates.clear();
+        self.choose_by_key::<V>(session, cursor, keys);
+    }
+
     /// Locks candidates that nobody else holds until it has enough, and moves those that still
     /// qualify to the front. A row that no longer does is dropped; its lock stays.
     fn take_candidates(
@@ -91,6 +102,9 @@ impl Database {
         {
             cursor.at += 1;
             let Some(acquired) = self.acquire_free(session, TableName::Execution.row(slot)) else {
+                if self.mutant == Some(ModelMutant::M05) {
+                    break;
+                }
                 continue;
             };
             if self.executions.visible(slot, session).is_some_and(&qualifies) {
