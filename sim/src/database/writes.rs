@@ -4,7 +4,8 @@
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::storage::{
-    Edge, EdgeFlip, EdgeKey, ExecutionWrite, Group, Guarded, Resolution, Result, ResultChange,
+    Edge, EdgeFlip, EdgeKey, Execution, ExecutionWrite, Group, Guarded, Resolution, Result,
+    ResultChange,
 };
 
 use super::Database;
@@ -133,7 +134,9 @@ fn written(member: &Member, write: &ExecutionWrite) -> Option<Member> {
         ResultChange::Set(bytes) => Some(bytes.clone()),
         ResultChange::Clear => None,
     };
-    Some(Member { execution: write.after, definition: member.definition.clone(), worker, result })
+    let Execution { flow, retry, .. } = member.execution;
+    let execution = Execution { flow, retry, ..write.after };
+    Some(Member { execution, definition: member.definition.clone(), worker, result })
 }
 
 fn may_flip(edge: &Edge, flip: &EdgeFlip) -> bool {

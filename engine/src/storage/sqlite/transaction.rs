@@ -344,7 +344,6 @@ fn write_executions(session: Session<'_>, rows: &[ExecutionWrite]) -> Result<Vec
 
 fn write_execution(session: Session<'_>, row: &ExecutionWrite) -> Result<usize> {
     let after = &row.after;
-    let backoff = codes::backoff(after.retry.backoff);
     let result = match &row.result {
         ResultChange::Keep | ResultChange::Clear => None,
         ResultChange::Set(bytes) => Some(&**bytes),
@@ -367,12 +366,6 @@ fn write_execution(session: Session<'_>, row: &ExecutionWrite) -> Result<usize> 
         after.lease.map(|lease| lease.granted_at.0),
         after.lease.map(|lease| lease.expires_at.0),
         after.finished_at.map(|at| at.0),
-        after.retry.max_attempts,
-        backoff.kind,
-        backoff.delay_ms,
-        backoff.factor,
-        backoff.cap_ms,
-        after.retry.attempt_timeout_ms,
         row.result == ResultChange::Keep,
         result,
         after.id.partition.0,
