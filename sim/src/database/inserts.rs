@@ -10,6 +10,7 @@ use sluicegate::storage::{
     SiblingRequest, StorageError, Submission,
 };
 
+use super::reads::sorted_by_key;
 use super::rows::{Member, Stored};
 use super::session::{Cursor, NO_CANDIDATE, Progress, SessionId, Step};
 use super::table::{NO_SLOT, Place, Slot, slot};
@@ -96,7 +97,8 @@ impl Database {
         self.end_insert(cursor, Ok(Ok(())))
     }
 
-    /// Records ended attempts of executions that the statement's snapshot shows.
+    /// Records ended attempts of executions that the statement's snapshot shows; one of no such
+    /// execution is corrupt.
     pub fn insert_attempts(
         &mut self,
         session: SessionId,
@@ -118,18 +120,28 @@ impl Database {
             }
             cursor.at += 1;
         }
-        self.end_insert(cursor, Ok(Ok(())))
+        let joined = all_joined::<Attempt>(cursor);
+        self.end_insert(cursor, Ok(joined))
     }
 
-    /// Adds completion events of executions that the statement's snapshot shows, with the labels
-    /// that it shows. A row draws its number before its key is looked up, and keeps it through a
-    /// wait.
+    /// Adds completion events of executions that the statement's snapshot shows, in key order, with
+    /// the labels that it shows; one of no such execution is corrupt. A row draws its number before
+    /// its key is looked up, and keeps it through a wait.
     pub fn insert_events(
         &mut self,
         session: SessionId,
         cursor: &mut Cursor,
         rows: &[NewEvent],
     ) -> Step<Result<()>> {
+        let ordered;
+        let key = |row: &NewEvent| (row.execution, row.incarnation);
+        let rows = match rows.is_sorted_by_key(key) {
+            true => rows,
+            false => {
+                ordered = sorted_by_key(rows.to_vec(), key);
+                &ordered
+            }
+        };
         if self.start(cursor) {
             self.choose_joined(session, cursor, rows.iter().map(|row| row.execution));
         }
@@ -137,7 +149,7 @@ impl Database {
             if let Some(execution) = self.joined(session, cursor, row.execution) {
                 let id = cursor.number.unwrap_or_else(|| self.draw_number(row));
                 cursor.number = Some(id);
-                let key = (row.execution, row.incarnation);
+                let key = key(row);
                 let event = |db: &mut Self| db.labelled(id, row, execution);
                 let inserted = match self.insert_or_find(session, &key, event) {
                     Ok(inserted) => inserted,
@@ -150,7 +162,8 @@ impl Database {
             }
             cursor.at += 1;
         }
-        self.end_insert(cursor, Ok(Ok(())))
+        let joined = all_joined::<Event>(cursor);
+        self.end_insert(cursor, Ok(joined))
     }
 
     /// Asks for sibling cancellation; a request that exists stays.
@@ -302,6 +315,15 @@ impl Database {
         }
         self.executions.find(&self.edges.row(edge).key.upstream)
     }
+}
+
+/// The reply of an insert that joins executions: every row has found its own.
+fn all_joined<V: Stored>(cursor: &Cursor) -> Result<()> {
+    if !cursor.candidates.contains(&NO_CANDIDATE) {
+        return Ok(());
+    }
+    let reason = format!("a row of {} has no execution", V::TABLE.name());
+    Err(StorageError::Corrupt(reason.into()))
 }
 
 fn duplicate<V: Stored>(key: Option<V::Key>) -> StorageError {
