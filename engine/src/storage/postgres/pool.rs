@@ -84,7 +84,8 @@ impl Begin {
     fn sql(self) -> &'static str {
         match self {
             Begin::Write => "begin isolation level read committed read write",
-            Begin::Read => "begin isolation level repeatable read read only",
+            // `begin` alone would see the instant of its first read.
+            Begin::Read => "begin isolation level repeatable read read only; select 1",
         }
     }
 }
