@@ -1,6 +1,7 @@
 //! The command line: parses, checks what the parser cannot, and dispatches. Never runs a universe
 //! itself.
 
+mod bench;
 mod commands;
 mod exhaust;
 mod values;
@@ -47,6 +48,8 @@ enum Command {
     Mutants(MutantsArguments),
     /// Every graph up to a size, every fault point, every outcome
     Exhaust(ExhaustArguments),
+    /// Hops, tasks and submits by second, beside what the storage itself can do
+    Bench(bench::BenchArguments),
 }
 
 #[derive(Args, Debug)]
@@ -200,6 +203,7 @@ fn dispatch(command: Command) -> Result<Exit, String> {
         Command::List(arguments) => Ok(commands::list(arguments.json)),
         Command::Mutants(arguments) => commands::mutants(&arguments),
         Command::Exhaust(arguments) => exhaust::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
     }
 }
 
