@@ -8,8 +8,13 @@
 
 pub mod boxed;
 pub mod codes;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod decode;
 pub mod error;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod rows;
+pub mod schema;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod verbs;

@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::identity::{ExecutionId, FlowId, FlowKey, RequestId};
+use crate::identity::{ExecutionId, FlowId, FlowKey, Partition, RequestId};
+use crate::mutants::ensure_rule;
 use crate::policy::{AcceptSet, Decision, JoinPolicy};
 use crate::retry::RetryPolicy;
 use crate::state::{Cause, ClosePolicy, Outcome, State};
@@ -472,6 +473,25 @@ pub struct PlanQuery {
     pub limit: u32,
 }
 
+impl PlanQuery {
+    /// The partition that it walks; none without upstreams.
+    pub fn partition(&self) -> Option<Partition> {
+        let partition = self.upstreams.first()?.partition;
+        let alone = self.upstreams.iter().all(|upstream| upstream.partition == partition);
+        assert!(alone, "a plan walks one partition");
+        Some(partition)
+    }
+}
+
+impl Grant {
+    /// The claim order, of which this is a unique key: the lowest first.
+    pub fn claim_key(&self) -> (i64, Timestamp, ExecutionId) {
+        let execution = &self.execution;
+        let rank = claim_rank(execution, self.definition.priority);
+        (rank, execution.not_before, execution.id)
+    }
+}
+
 impl Execution {
     /// The guard for an update of this row.
     pub fn guard(&self) -> ExecutionGuard {
@@ -526,4 +546,14 @@ pub const PRIORITY_STEP_US: i64 = 60_000_000;
 /// The claim order: the lowest first. All rows age alike, so that the key of a row is constant.
 pub fn claim_rank(execution: &Execution, priority: i32) -> i64 {
     execution.not_before.0.saturating_sub(i64::from(priority) * PRIORITY_STEP_US)
+}
+
+/// The rows of a call in key order, as they are locked and written.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(super) fn in_order<T, K: Ord>(rows: &[T], key: impl Fn(&T) -> K) -> Vec<&T> {
+    let mut ordered: Vec<&T> = rows.iter().collect();
+    ordered.sort_by_key(|row| key(row));
+    let distinct = ordered.windows(2).all(|pair| key(pair[0]) != key(pair[1]));
+    ensure_rule!(distinct, "a key stands twice in the list of a verb");
+    ordered
 }

@@ -163,8 +163,11 @@ pub(crate) fn keys(migrations: &str) -> Keys {
     let tokens = tokens(migrations);
     let mut keys = Keys::new();
     for statement in tokens.split(|token| token == ";") {
-        let [create, table, name, ..] = statement else { continue };
+        let [create, table, name, rest @ ..] = statement else { continue };
         if (create.as_str(), table.as_str()) == ("create", "table") {
+            // Behind its schema, if it names one.
+            let qualified = rest.first().is_some_and(|token| token == ".");
+            let name = if qualified { &rest[1] } else { name };
             keys.insert(name.clone(), primary_key(statement));
         }
     }
@@ -256,6 +259,12 @@ impl Statement<'_> {
             return true;
         }
         let outer = self.outermost();
+        // What returning yields has no order in any database, and is sorted by the backend; a
+        // statement that reads no relation has one row.
+        let returns = outer.iter().any(|token| token == "returning");
+        if returns || !outer.iter().any(|token| token == "from") {
+            return true;
+        }
         if outer.windows(2).any(|pair| pair == ["order", "by"]) {
             return true;
         }

@@ -5,21 +5,9 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::error;
 use crate::identity::PartitionCount;
+use crate::storage::schema::{self, Migration, StoredVersion};
 use crate::storage::{CommitError, Result, StorageError};
 use crate::time::Timestamp;
-
-/// One step of the schema; applied in one transaction with those before it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Migration {
-    /// The schema's version after it.
-    pub version: u32,
-    /// The oldest engine, by the schema version that it was built for, that works with the result.
-    pub least_engine_version: u32,
-    /// What it does, in a word or two.
-    pub name: &'static str,
-    /// The statements that it runs.
-    pub sql: &'static str,
-}
 
 /// Every migration, in order.
 pub const MIGRATIONS: &[Migration] = &[Migration {
@@ -30,45 +18,28 @@ pub const MIGRATIONS: &[Migration] = &[Migration {
 }];
 
 /// The version of the schema that this engine was built for.
-pub const SCHEMA_VERSION: u32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+pub const SCHEMA_VERSION: u32 = schema::latest(MIGRATIONS);
 
 /// The version of the database's schema, 0 for none; `Unsupported` if it admits only newer engines.
 pub(super) fn admitted_version(connection: &Connection) -> Result<u32> {
-    let one = |sql: &str| {
-        connection
-            .query_row(sql, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))
-            .optional()
-            .map_err(|e| error::of_verb(&e))
-    };
-    let known =
-        "select 1, 1 from sqlite_schema where type = 'table' and name = 'sluicegate_schema'";
-    if one(known)?.is_none() {
+    let known = "select 1 from sqlite_schema where type = 'table' and name = 'sluicegate_schema'";
+    let exists = connection.query_row(known, [], |_| Ok(())).optional();
+    if exists.map_err(|e| error::of_verb(&e))?.is_none() {
         return Ok(0);
     }
     let latest = "select version, least_engine_version
         from sluicegate_schema
         order by version desc
         limit 1";
-    let Some((version, least)) = one(latest)? else {
-        return Err(StorageError::Corrupt("sluicegate_schema has no row".into()));
-    };
-    if least > i64::from(SCHEMA_VERSION) {
-        return Err(StorageError::Unsupported(
-            format!(
-                "the database has schema version {version}, which admits engines from version \
-                 {least}; this engine is built for version {SCHEMA_VERSION}"
-            )
-            .into(),
-        ));
+    let row = connection
+        .query_row(latest, [], |row| {
+            Ok(StoredVersion { version: row.get(0)?, least_engine_version: row.get(1)? })
+        })
+        .optional();
+    match row.map_err(|e| error::of_verb(&e))? {
+        Some(stored) => schema::admit(stored, SCHEMA_VERSION),
+        None => Err(StorageError::Corrupt("sluicegate_schema has no row".into())),
     }
-    u32::try_from(version).map_err(|_| {
-        StorageError::Corrupt(format!("sluicegate_schema.version holds {version}").into())
-    })
-}
-
-/// What a schema of that version lacks.
-pub(super) fn after(version: u32) -> impl Iterator<Item = &'static Migration> {
-    MIGRATIONS.iter().filter(move |migration| migration.version > version)
 }
 
 /// Applies what is pending, in one transaction; of several processes one does it.
@@ -97,7 +68,7 @@ fn apply_in_transaction(
 ) -> Result<()> {
     let found = admitted_version(connection)?;
     let run = || -> rusqlite::Result<()> {
-        for migration in after(found) {
+        for migration in schema::after(MIGRATIONS, found) {
             connection.execute_batch(migration.sql)?;
             connection.execute(
                 "insert into sluicegate_schema (version, least_engine_version, applied_at)
@@ -121,11 +92,5 @@ pub(super) fn check_partitions(connection: &Connection, partitions: PartitionCou
     let stored: i64 = connection
         .query_row("select count from sluicegate_partitions where one = 1", [], |row| row.get(0))
         .map_err(|e| error::of_verb(&e))?;
-    if stored == i64::from(partitions.get()) {
-        return Ok(());
-    }
-    let asked = partitions.get();
-    Err(StorageError::Unsupported(
-        format!("the database has {stored} partitions, not {asked}; the count is fixed").into(),
-    ))
+    schema::check_partitions(stored, partitions)
 }

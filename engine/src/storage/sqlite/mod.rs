@@ -3,7 +3,7 @@
 //! A transaction is `begin immediate`, so it is the only writer from its first statement to its
 //! last: Lock and Take are plain selects. Readers see what has committed and wait for nobody.
 
-mod decode;
+mod columns;
 mod error;
 mod migrate;
 mod offload;
@@ -22,7 +22,8 @@ use crate::identity::PartitionCount;
 use crate::storage::{Consistency, Result, Storage};
 use crate::time::Timestamp;
 
-pub use migrate::{MIGRATIONS, Migration, SCHEMA_VERSION};
+pub use crate::storage::schema::{Migration, Migrations};
+pub use migrate::{MIGRATIONS, SCHEMA_VERSION};
 pub use offload::Offload;
 pub use snapshot::SqliteSnapshot;
 pub use transaction::SqliteTransaction;
@@ -49,16 +50,6 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 enum Location {
     File(PathBuf),
     Memory,
-}
-
-/// What opening does with migrations that the database lacks.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Migrations {
-    /// Applies them.
-    #[default]
-    Apply,
-    /// Refuses the database.
-    Refuse,
 }
 
 /// Where a database is and how it is used.

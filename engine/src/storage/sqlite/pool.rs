@@ -6,7 +6,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, OpenFlags};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Location, Migrations, SqliteOptions, error, migrate, offload};
+use super::{Location, MIGRATIONS, SqliteOptions, error, migrate, offload};
+use crate::storage::schema::{self, Migration, Migrations};
 use crate::storage::{CommitError, Contention, Result, StorageError};
 use crate::time::Timestamp;
 
@@ -244,7 +245,7 @@ fn open_first(options: &SqliteOptions) -> Result<Connection> {
         ));
     }
     let connection = open(options)?;
-    let pending = migrate::after(migrate::admitted_version(&connection)?).count();
+    let pending = schema::after(MIGRATIONS, migrate::admitted_version(&connection)?).count();
     if pending > 0 && options.migrations == Migrations::Apply {
         write_ahead(&connection, options)?;
         migrate::apply(&connection, options.partitions, (options.clock)())?;
@@ -275,14 +276,7 @@ fn open(options: &SqliteOptions) -> Result<Connection> {
 
 /// Refuses a database that this engine cannot use, and readies the connection for one that it can.
 fn admit(connection: &Connection, options: &SqliteOptions) -> Result<()> {
-    let version = migrate::admitted_version(connection)?;
-    if let Some(migration) = migrate::after(version).next() {
-        let name = migration.name;
-        return Err(StorageError::Unsupported(
-            format!("schema version {version} lacks migration {} ({name})", migration.version)
-                .into(),
-        ));
-    }
+    schema::refuse_behind(MIGRATIONS, migrate::admitted_version(connection)?)?;
     migrate::check_partitions(connection, options.partitions)?;
     write_ahead(connection, options)?;
     let readied = || {
@@ -328,11 +322,11 @@ fn write_ahead(connection: &Connection, options: &SqliteOptions) -> Result<()> {
 }
 
 /// What a database lacks; one that does not exist lacks everything, and is not created.
-pub(super) fn pending(options: &SqliteOptions) -> Result<Vec<migrate::Migration>> {
+pub(super) fn pending(options: &SqliteOptions) -> Result<Vec<Migration>> {
     let version = match (&options.location, &options.vfs) {
         (Location::Memory, _) => 0,
         (Location::File(path), None) if !path.exists() => 0,
         _ => migrate::admitted_version(&open(options)?)?,
     };
-    Ok(migrate::after(version).copied().collect())
+    Ok(schema::after(MIGRATIONS, version).copied().collect())
 }

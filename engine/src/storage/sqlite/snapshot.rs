@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use rusqlite::{ToSql, named_params, params};
 
-use super::decode::{self, Columns};
+use super::columns::{Columns, query, query_with};
 use super::pool::{Held, Role, Session, Shared};
 use super::transaction::{argument, by_id, flow, json};
 use super::{offload, sql};
 use crate::identity::{ExecutionId, FlowKey};
+use crate::storage::decode::{self, FromColumns};
 use crate::storage::{
     Consistency, Edge, Event, EventId, ExecutionView, Flow, Group, OverdueScan, Page, PlanQuery,
     Result, Snapshot, UpstreamScan,
@@ -117,8 +118,8 @@ fn scan(
     .to_vec();
     parameters.extend_from_slice(more);
     let mut statement = session.prepare(sql)?;
-    let id = |columns: &mut Columns<'_>| columns.execution_id("id");
-    decode::rows(&mut statement, &*parameters, "execution", id)
+    let id = |columns: &mut Columns<'_>| decode::execution_id(columns, "id");
+    query_with(&mut statement, &*parameters, "execution", id)
 }
 
 fn scan_upstreams(session: Session<'_>, scan: &UpstreamScan) -> Result<Vec<ExecutionId>> {
@@ -135,17 +136,14 @@ fn scan_overdue(session: Session<'_>, scan: &OverdueScan) -> Result<Vec<Executio
     self::scan(session, sql!(scan_overdue), &scan.page, &[(":now", &scan.now.0)])
 }
 
-fn plan_groups(session: Session<'_>, query: &PlanQuery) -> Result<Vec<ExecutionId>> {
-    let Some(first) = query.upstreams.first() else { return Ok(Vec::new()) };
-    let partition = first.partition;
-    let alone = query.upstreams.iter().all(|upstream| upstream.partition == partition);
-    assert!(alone, "a plan walks one partition");
+fn plan_groups(session: Session<'_>, plan: &PlanQuery) -> Result<Vec<ExecutionId>> {
+    let Some(partition) = plan.partition() else { return Ok(Vec::new()) };
     let ids: Vec<String> =
-        query.upstreams.iter().map(|upstream| upstream.uuid.simple().to_string()).collect();
+        plan.upstreams.iter().map(|upstream| upstream.uuid.simple().to_string()).collect();
     let mut statement = session.prepare(sql!(plan_groups))?;
-    let parameters = params![json(&ids), partition.0, query.limit];
-    decode::rows(&mut statement, parameters, "edge", |columns| {
-        columns.execution_in(partition, "downstream")
+    let parameters = params![json(&ids), partition.0, plan.limit];
+    query_with(&mut statement, parameters, "edge", |columns| {
+        decode::execution_in(columns, partition, "downstream")
     })
 }
 
@@ -153,7 +151,7 @@ fn plan_groups(session: Session<'_>, query: &PlanQuery) -> Result<Vec<ExecutionI
 fn read_event(session: Session<'_>, id: &EventId) -> Result<Option<Event>> {
     let Ok(number) = i64::try_from(id.0) else { return Ok(None) };
     let mut statement = session.prepare(sql!(read_event))?;
-    let rows = decode::rows(&mut statement, params![number], "completion_event", decode::event)?;
+    let rows = query(&mut statement, params![number])?;
     Ok(rows.into_iter().next())
 }
 
@@ -162,31 +160,29 @@ fn describe_flow(session: Session<'_>, key: &FlowKey) -> Result<Option<Flow>> {
 }
 
 fn describe_executions(session: Session<'_>, key: &FlowKey) -> Result<Vec<ExecutionView>> {
-    of_flow(session, sql!(describe_executions), "execution", key, decode::view)
+    of_flow(session, sql!(describe_executions), key)
 }
 
 fn describe_groups(session: Session<'_>, key: &FlowKey) -> Result<Vec<Group>> {
-    of_flow(session, sql!(describe_groups), "edge_group", key, decode::group)
+    of_flow(session, sql!(describe_groups), key)
 }
 
 fn describe_edges(session: Session<'_>, key: &FlowKey) -> Result<Vec<Edge>> {
-    of_flow(session, sql!(describe_edges), "edge", key, decode::edge)
+    of_flow(session, sql!(describe_edges), key)
 }
 
-fn of_flow<T>(
+fn of_flow<T: FromColumns>(
     session: Session<'_>,
     sql: &'static str,
-    table: &'static str,
     key: &FlowKey,
-    decode: impl Fn(&mut Columns<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
     let parameters = params![key.partition.0, key.id.0.as_bytes()];
     let mut statement = session.prepare(sql)?;
-    decode::rows(&mut statement, parameters, table, decode)
+    query(&mut statement, parameters)
 }
 
 fn describe_execution(session: Session<'_>, id: &ExecutionId) -> Result<Option<ExecutionView>> {
     let ids = std::slice::from_ref(id);
-    let rows = by_id(session, sql!(describe_execution), "execution", ids, decode::view)?;
+    let rows = by_id(session, sql!(describe_execution), ids)?;
     Ok(rows.into_iter().next())
 }

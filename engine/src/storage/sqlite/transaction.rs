@@ -7,17 +7,18 @@ use std::sync::Arc;
 
 use rusqlite::{ToSql, params};
 
-use super::decode::{self, Columns};
+use super::columns::{Columns, query, query_with};
 use super::pool::{Held, Role, Session, Shared};
 use super::{error, offload, sql};
 use crate::identity::{ExecutionId, FlowKey, RequestId};
-use crate::mutants::ensure_rule;
 use crate::state::ClosePolicy;
+use crate::storage::decode::{self, FromColumns};
+use crate::storage::rows::in_order;
 use crate::storage::{
     Attempt, AttemptKey, ClaimQuery, CommitError, Edge, EdgeFlip, EdgeKey, Execution,
     ExecutionWrite, Flow, Grant, Group, Guarded, Inserted, NewEvent, NewExecution, PendingEdge,
     Result, ResultChange, SiblingRequest, StorageError, Submission, SubmissionKey, Transaction,
-    claim_rank, codes,
+    codes,
 };
 use crate::time::Timestamp;
 use crate::with_verbs;
@@ -102,33 +103,32 @@ macro_rules! transaction {
 }
 with_verbs!(transaction);
 
-/// The rows in key order, as they are locked and written.
-fn in_order<T, K: Ord>(rows: &[T], key: impl Fn(&T) -> K) -> Vec<&T> {
-    let mut ordered: Vec<&T> = rows.iter().collect();
-    ordered.sort_by_key(|row| key(row));
-    let distinct = ordered.windows(2).all(|pair| key(pair[0]) != key(pair[1]));
-    ensure_rule!(distinct, "a key stands twice in the list of a verb");
-    ordered
-}
-
 /// Runs a statement that changes rows once for each parameter list; returns how many it changed.
 fn change(session: Session<'_>, sql: &'static str, parameters: &[&dyn ToSql]) -> Result<usize> {
     session.prepare(sql)?.execute(parameters).map_err(|e| error::of_verb(&e))
 }
 
 /// Runs a query once for each execution, in id order.
-pub(super) fn by_id<T>(
+pub(super) fn by_id<T: FromColumns>(
+    session: Session<'_>,
+    sql: &'static str,
+    ids: &[ExecutionId],
+) -> Result<Vec<T>> {
+    by_id_with(session, sql, T::TABLE, ids, |row| T::from_columns(row))
+}
+
+fn by_id_with<T>(
     session: Session<'_>,
     sql: &'static str,
     table: &'static str,
     ids: &[ExecutionId],
-    decode: impl Fn(&mut Columns<'_>) -> Result<T>,
+    read: impl Fn(&mut Columns<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
     let mut statement = session.prepare(sql)?;
     let mut found = Vec::with_capacity(ids.len());
     for id in in_order(ids, |id| *id) {
         let parameters = params![id.partition.0, id.uuid.as_bytes()];
-        found.extend(decode::rows(&mut statement, parameters, table, &decode)?);
+        found.extend(query_with(&mut statement, parameters, table, &read)?);
     }
     Ok(found)
 }
@@ -167,7 +167,7 @@ fn read_submission(session: Session<'_>, key: &SubmissionKey) -> Result<Option<S
     let mut statement = session.prepare(sql!(read_submission))?;
     let parameters = params![&*key.namespace, &*key.key];
     let rows =
-        decode::rows(&mut statement, parameters, "submission", |row| decode::submission(row, key))?;
+        query_with(&mut statement, parameters, "submission", |row| decode::submission(row, key))?;
     Ok(rows.into_iter().next())
 }
 
@@ -193,7 +193,7 @@ fn read_flow(session: Session<'_>, key: &FlowKey) -> Result<Option<Flow>> {
 pub(super) fn flow(session: Session<'_>, sql: &'static str, key: &FlowKey) -> Result<Option<Flow>> {
     let mut statement = session.prepare(sql)?;
     let parameters = params![key.partition.0, key.id.0.as_bytes()];
-    let rows = decode::rows(&mut statement, parameters, "flow", decode::flow)?;
+    let rows = query(&mut statement, parameters)?;
     Ok(rows.into_iter().next())
 }
 
@@ -291,33 +291,29 @@ fn insert_flow_changes(session: Session<'_>, flows: &[FlowKey]) -> Result<()> {
 fn read_grants(session: Session<'_>, request: &RequestId) -> Result<Vec<Grant>> {
     let mut statement = session.prepare(sql!(read_grants))?;
     let parameters = params![request.0.as_bytes()];
-    decode::rows(&mut statement, parameters, "execution", decode::grant)
+    query(&mut statement, parameters)
 }
 
-fn claim_executions(session: Session<'_>, query: &ClaimQuery) -> Result<Vec<Grant>> {
-    assert!(!query.lanes.is_empty(), "a claim names its lanes");
+fn claim_executions(session: Session<'_>, claim: &ClaimQuery) -> Result<Vec<Grant>> {
+    assert!(!claim.lanes.is_empty(), "a claim names its lanes");
     let mut statement = session.prepare(sql!(claim_executions))?;
     let parameters = params![
-        query.charge,
-        codes::bits(query.nonce),
-        query.request.0.as_bytes(),
-        query.now.0,
-        (query.now + query.lease).0,
-        &*query.worker,
-        &*query.instance,
-        json(&query.lanes),
-        query.partitions.start,
-        query.partitions.end,
-        query.namespace.as_deref(),
-        (!query.kinds.is_empty()).then(|| json(&query.kinds)),
-        query.limit,
+        claim.charge,
+        codes::bits(claim.nonce),
+        claim.request.0.as_bytes(),
+        claim.now.0,
+        (claim.now + claim.lease).0,
+        &*claim.worker,
+        &*claim.instance,
+        json(&claim.lanes),
+        claim.partitions.start,
+        claim.partitions.end,
+        claim.namespace.as_deref(),
+        (!claim.kinds.is_empty()).then(|| json(&claim.kinds)),
+        claim.limit,
     ];
-    let mut grants = decode::rows(&mut statement, parameters, "execution", decode::grant)?;
-    grants.sort_by_key(|grant| {
-        let execution = &grant.execution;
-        let rank = claim_rank(execution, grant.definition.priority);
-        (rank, execution.not_before, execution.id)
-    });
+    let mut grants: Vec<Grant> = query(&mut statement, parameters)?;
+    grants.sort_by_key(Grant::claim_key);
     Ok(grants)
 }
 
@@ -327,11 +323,11 @@ pub(super) fn json(list: &[impl serde::Serialize]) -> String {
 }
 
 fn lock_executions(session: Session<'_>, keys: &[ExecutionId]) -> Result<Vec<Execution>> {
-    by_id(session, sql!(lock_executions), "execution", keys, decode::execution)
+    by_id(session, sql!(lock_executions), keys)
 }
 
 fn take_executions(session: Session<'_>, keys: &[ExecutionId]) -> Result<Vec<Execution>> {
-    by_id(session, sql!(take_executions), "execution", keys, decode::execution)
+    by_id(session, sql!(take_executions), keys)
 }
 
 fn write_executions(session: Session<'_>, rows: &[ExecutionWrite]) -> Result<Vec<ExecutionId>> {
@@ -416,7 +412,7 @@ fn read_attempt(session: Session<'_>, key: &AttemptKey) -> Result<Option<Attempt
     let (execution, incarnation, attempt) = (key.execution, key.incarnation, key.attempt);
     let parameters =
         params![execution.partition.0, execution.uuid.as_bytes(), incarnation, attempt];
-    let rows = decode::rows(&mut statement, parameters, "attempt", decode::attempt)?;
+    let rows = query(&mut statement, parameters)?;
     Ok(rows.into_iter().next())
 }
 
@@ -438,15 +434,15 @@ fn insert_events(session: Session<'_>, rows: &[NewEvent]) -> Result<()> {
 }
 
 fn lock_groups(session: Session<'_>, keys: &[ExecutionId]) -> Result<Vec<Group>> {
-    by_id(session, sql!(lock_groups), "edge_group", keys, decode::group)
+    by_id(session, sql!(lock_groups), keys)
 }
 
 fn read_groups(session: Session<'_>, keys: &[ExecutionId]) -> Result<Vec<Group>> {
-    by_id(session, sql!(read_groups), "edge_group", keys, decode::group)
+    by_id(session, sql!(read_groups), keys)
 }
 
 fn pending_edges(session: Session<'_>, groups: &[ExecutionId]) -> Result<Vec<PendingEdge>> {
-    by_id(session, sql!(pending_edges), "edge", groups, decode::pending_edge)
+    by_id(session, sql!(pending_edges), groups)
 }
 
 fn resolve_edges(session: Session<'_>, rows: &[EdgeFlip]) -> Result<Vec<EdgeKey>> {
@@ -485,7 +481,7 @@ fn write_groups(session: Session<'_>, rows: &[Group]) -> Result<u64> {
 
 fn with_pending_edges(session: Session<'_>, upstreams: &[ExecutionId]) -> Result<Vec<ExecutionId>> {
     let sql = sql!(with_pending_edges);
-    by_id(session, sql, "edge", upstreams, |columns| columns.execution_id("upstream"))
+    by_id_with(session, sql, "edge", upstreams, |row| decode::execution_id(row, "upstream"))
 }
 
 fn insert_sibling_requests(session: Session<'_>, rows: &[SiblingRequest]) -> Result<()> {
@@ -502,7 +498,7 @@ fn read_closings(session: Session<'_>, flows: &[FlowKey]) -> Result<Vec<(FlowKey
     let mut closed = Vec::new();
     for flow in in_order(flows, |flow| *flow) {
         let parameters = params![flow.partition.0, flow.id.0.as_bytes()];
-        closed.extend(decode::rows(&mut statement, parameters, "flow", decode::closing)?);
+        closed.append(&mut query(&mut statement, parameters)?);
     }
     Ok(closed)
 }

@@ -1,0 +1,90 @@
+//! The Postgres backend. Never decides anything; its statements repeat guards.
+//!
+//! Transactions run at READ COMMITTED on connections of a pool of its own; whatever depends on
+//! settings of the server is set by each session itself.
+
+mod columns;
+mod error;
+mod link;
+mod migrate;
+mod options;
+mod parameters;
+mod pool;
+mod snapshot;
+mod statements;
+mod transaction;
+
+use std::sync::Arc;
+
+use crate::identity::PartitionCount;
+use crate::storage::{Consistency, Result, Storage};
+
+pub use crate::storage::schema::{Migration, Migrations};
+pub use error::OpenError;
+pub use migrate::{MIGRATIONS, SCHEMA_VERSION};
+pub use options::{
+    ACQUIRE_TIMEOUT, CONNECTIONS_MAX, IDLE_IN_TRANSACTION_TIMEOUT, LOCK_TIMEOUT, PostgresOptions,
+    STATEMENT_TIMEOUT,
+};
+pub use snapshot::PostgresSnapshot;
+pub use transaction::PostgresTransaction;
+
+use pool::Shared;
+
+/// The oldest major version of the server.
+pub const SERVER_VERSION_MIN: u32 = 13;
+
+/// A database in Postgres.
+#[derive(Clone)]
+pub struct PostgresStorage {
+    shared: Arc<Shared>,
+}
+
+impl PostgresStorage {
+    /// Opens a database, applying what migrations it lacks unless the options say otherwise.
+    ///
+    /// Errors: each way in which a server or a schema may be unfit has its own; a database that is
+    /// refused is left untouched. Cancellation: migrations are one transaction.
+    pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
+        let first = migrate::open(&options).await?;
+        Ok(Self { shared: Shared::new(options, first) })
+    }
+
+    /// The migrations that opening this database would apply; writes nothing.
+    pub async fn pending(options: &PostgresOptions) -> Result<Vec<Migration>, OpenError> {
+        migrate::pending(options).await
+    }
+
+    /// The SQL that makes the schema, for those who apply it themselves.
+    pub fn sql_dump(options: &PostgresOptions) -> String {
+        migrate::dump(options)
+    }
+
+    /// Drops the schema with everything in it: for tests and tools.
+    pub async fn drop_schema(options: &PostgresOptions) -> Result<(), OpenError> {
+        migrate::drop_schema(options).await
+    }
+
+    /// The partition count of the database.
+    pub fn partitions(&self) -> PartitionCount {
+        self.shared.options.partitions
+    }
+
+    /// Closes the connections that are not lent out.
+    pub async fn close(&self) {
+        self.shared.close_idle().await;
+    }
+}
+
+impl Storage for PostgresStorage {
+    type Transaction = PostgresTransaction;
+    type Snapshot = PostgresSnapshot;
+
+    async fn begin(&self) -> Result<PostgresTransaction> {
+        PostgresTransaction::begin(&self.shared).await
+    }
+
+    async fn snapshot(&self, consistency: Consistency) -> Result<PostgresSnapshot> {
+        PostgresSnapshot::open(&self.shared, consistency).await
+    }
+}

@@ -1,0 +1,14 @@
+-- Guards nothing: one row by its number.
+select
+  v.id,
+  v.partition,
+  v.execution,
+  v.flow,
+  v.incarnation,
+  v.outcome,
+  v.occurred_at,
+  v.namespace,
+  v.instance_tag
+from sluicegate.completion_event as v
+where v.id = $1::int8
+order by v.id

@@ -1,0 +1,21 @@
+-- Guards nothing: rows by their keys.
+select
+  g.partition,
+  g.downstream,
+  g.flow,
+  g.policy,
+  g.k,
+  g.on_satisfied,
+  g.edges,
+  g.satisfied,
+  g.unsatisfied,
+  g.decision
+from (
+  select r.*
+  from unnest($1::int4[], $2::uuid[]) as r (partition, downstream)
+  offset 0
+) as r
+join sluicegate.edge_group as g
+on g.partition = r.partition
+and g.downstream = r.downstream
+order by g.partition, g.downstream
