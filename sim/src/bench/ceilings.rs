@@ -4,10 +4,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
+use sqlx::{Connection, Executor, PgConnection, Row};
+use uuid::Uuid;
 
 use super::figures::rate;
-use super::place::Place;
+use super::place::{Place, Server};
 use crate::report::progress::Stopwatch;
 
 /// Rows of the measured tables.
@@ -50,11 +52,29 @@ impl Ceiling {
                 let sample = sample.await.map_err(|error| error.to_string())?;
                 sample.map_err(|error| error.to_string())
             }
+            Place::Postgres(server) => {
+                let sample = self.sample_postgres(server).await;
+                sample.map_err(|error| error.to_string())
+            }
         }
     }
 
+    async fn sample_postgres(self, server: &Server) -> sqlx::Result<f64> {
+        let mut connection = PgConnection::connect(server.url()).await?;
+        connection.execute(POSTGRES_SCHEMA).await?;
+        let sample = match self {
+            Ceiling::Commits { clients } => {
+                postgres_commits(server, &mut connection, clients).await?
+            }
+            Ceiling::SetBased => postgres_set_based(&mut connection).await?,
+        };
+        connection.execute("drop schema sluicegate_ceiling cascade").await?;
+        connection.close().await?;
+        Ok(sample)
+    }
+
     fn sample_sqlite(self, path: &Path) -> rusqlite::Result<f64> {
-        let connection = Connection::open(path)?;
+        let connection = rusqlite::Connection::open(path)?;
         connection.execute_batch(SQLITE_SCHEMA)?;
         match self {
             Ceiling::Commits { .. } => sqlite_commits(&connection),
@@ -84,9 +104,9 @@ const SQLITE_SCHEMA: &str = "
     with recursive n (i) as (select 1 union all select i + 1 from n where i < 1000)
     insert into node select 7, randomblob(16), 2, 1 from n;
     insert into counter select partition, id, 0 from node;
-    pragma wal_checkpoint(truncate);";
+    pragma wal_checkpoint(restart);";
 
-fn sqlite_commits(connection: &Connection) -> rusqlite::Result<f64> {
+fn sqlite_commits(connection: &rusqlite::Connection) -> rusqlite::Result<f64> {
     let mut ids = connection.prepare("select id from node order by id")?;
     let ids: Vec<Vec<u8>> = ids.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let sql = "update node set epoch = epoch + 1 where partition = ?1 and id = ?2";
@@ -103,7 +123,7 @@ fn sqlite_commits(connection: &Connection) -> rusqlite::Result<f64> {
     Ok(rate(COMMITS_MAX, watch.elapsed()))
 }
 
-fn sqlite_set_based(connection: &Connection) -> rusqlite::Result<f64> {
+fn sqlite_set_based(connection: &rusqlite::Connection) -> rusqlite::Result<f64> {
     let watch = Stopwatch::start();
     for _ in 0..SET_BASED {
         connection.execute_batch(
@@ -116,6 +136,97 @@ fn sqlite_set_based(connection: &Connection) -> rusqlite::Result<f64> {
             where partition = 7 and id in (select id from counter where partition = 7);
             commit",
         )?;
+    }
+    Ok(rate(SET_BASED * ROWS, watch.elapsed()))
+}
+
+const POSTGRES_SCHEMA: &str = "
+    set client_min_messages = warning;
+    drop schema if exists sluicegate_ceiling cascade;
+    create schema sluicegate_ceiling;
+    create table sluicegate_ceiling.node (
+      partition int4 not null, id uuid not null, state int2 not null, epoch int8 not null,
+      primary key (partition, id)
+    ) with (fillfactor = 50);
+    create table sluicegate_ceiling.counter (
+      partition int4 not null, id uuid not null, satisfied int4 not null,
+      primary key (partition, id)
+    ) with (fillfactor = 50);
+    create table sluicegate_ceiling.event (
+      partition int4 not null, id int8 generated always as identity, node uuid not null,
+      outcome int2 not null, primary key (partition, id)
+    );
+    insert into sluicegate_ceiling.node
+    select 7, gen_random_uuid(), 2, 1 from generate_series(1, 1000);
+    insert into sluicegate_ceiling.counter
+    select partition, id, 0 from sluicegate_ceiling.node;
+    analyze sluicegate_ceiling.node, sluicegate_ceiling.counter;
+    checkpoint";
+
+async fn node_ids(connection: &mut PgConnection) -> sqlx::Result<Vec<Uuid>> {
+    let rows = connection.fetch_all("select id from sluicegate_ceiling.node order by id").await?;
+    rows.iter().map(|row| row.try_get(0)).collect()
+}
+
+async fn postgres_commits(
+    server: &Server,
+    connection: &mut PgConnection,
+    clients: usize,
+) -> sqlx::Result<f64> {
+    let ids = node_ids(connection).await?;
+    let mut tasks = tokio::task::JoinSet::new();
+    let watch = Stopwatch::start();
+    for client in 0..clients {
+        // Rows of its own: clients wait for the log, not for each other.
+        let ids: Vec<Uuid> = ids.iter().skip(client).step_by(clients).copied().collect();
+        let mut connection = PgConnection::connect(server.url()).await?;
+        tasks.spawn(async move { commits(&mut connection, &ids, watch).await });
+    }
+    let mut sum = 0.0;
+    while let Some(joined) = tasks.join_next().await {
+        sum += joined.map_err(|error| sqlx::Error::Protocol(error.to_string()))??;
+    }
+    Ok(sum)
+}
+
+/// The commits by second of one client, from its first on.
+async fn commits(
+    connection: &mut PgConnection,
+    ids: &[Uuid],
+    start: Stopwatch,
+) -> sqlx::Result<f64> {
+    let sql = "update sluicegate_ceiling.node set epoch = epoch + 1
+        where partition = $1 and id = $2";
+    let watch = Stopwatch::start();
+    for count in 1..=COMMITS_MAX {
+        let update = sqlx::query(sql).bind(7).bind(ids[count % ids.len()]);
+        let changed = update.execute(&mut *connection).await?.rows_affected();
+        assert_eq!(changed, 1, "the row exists");
+        if start.elapsed() >= COMMITS_FOR {
+            return Ok(rate(count, watch.elapsed()));
+        }
+    }
+    Ok(rate(COMMITS_MAX, watch.elapsed()))
+}
+
+async fn postgres_set_based(connection: &mut PgConnection) -> sqlx::Result<f64> {
+    let ids = node_ids(connection).await?;
+    let statements = [
+        "insert into sluicegate_ceiling.event (partition, node, outcome)
+        select $1, id, 0::int2 from unnest($2::uuid[]) as t (id)",
+        "update sluicegate_ceiling.counter as c set satisfied = c.satisfied + 1
+        from unnest($2::uuid[]) as t (id) where c.partition = $1 and c.id = t.id",
+        "update sluicegate_ceiling.node as n set epoch = n.epoch + 1
+        from unnest($2::uuid[]) as t (id) where n.partition = $1 and n.id = t.id",
+    ];
+    let watch = Stopwatch::start();
+    for _ in 0..SET_BASED {
+        connection.execute("begin").await?;
+        for sql in statements {
+            let changed = sqlx::query(sql).bind(7).bind(&ids).execute(&mut *connection).await?;
+            assert_eq!(changed.rows_affected(), ROWS as u64, "every row is written");
+        }
+        connection.execute("commit").await?;
     }
     Ok(rate(SET_BASED * ROWS, watch.elapsed()))
 }

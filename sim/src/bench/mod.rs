@@ -43,6 +43,8 @@ pub enum Profile {
 pub struct Request {
     /// Which storages.
     pub lanes: Vec<Lane>,
+    /// The URL of a Postgres database to make schemas in.
+    pub postgres: String,
     /// Which works, by name or by the beginning of it; all if empty.
     pub works: Vec<String>,
     /// Runs of each work.
@@ -154,7 +156,7 @@ impl Request {
         for lane in &self.lanes {
             let place = match lane {
                 Lane::Sqlite => Place::sqlite()?,
-                Lane::Postgres => continue,
+                Lane::Postgres => Place::postgres(&self.postgres).await?,
             };
             settings.push(place.settings());
             for work in &works {

@@ -3,12 +3,19 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use sluicegate::storage::Storage;
 use sluicegate::storage::boxed::BoxStorage;
+use sluicegate::storage::postgres::{PostgresOptions, PostgresStorage};
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
+use sqlx::{Connection, Executor, PgConnection, Row};
 use tempfile::TempDir;
 
 use super::counted::{Counted, Counters};
+
+/// Connections of the pool, as a service would have them.
+const CONNECTIONS_MAX: usize = 10;
 
 /// A storage that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -36,9 +43,18 @@ impl Lane {
 pub(crate) enum Place {
     /// Files in a directory.
     Sqlite(TempDir),
+    /// Schemas in a database.
+    Postgres(Server),
 }
 
-/// One new database; gone when dropped.
+/// A database on a Postgres server.
+pub(crate) struct Server {
+    url: String,
+    settings: String,
+    schemas: AtomicU32,
+}
+
+/// One new database, gone when dropped or, on a server, closed.
 pub(crate) struct Fresh {
     /// The database as the engine knows it.
     pub storage: BoxStorage,
@@ -47,7 +63,18 @@ pub(crate) struct Fresh {
 
 enum Opened {
     Sqlite { storage: SqliteStorage, _directory: TempDir },
+    Postgres { storage: PostgresStorage, options: PostgresOptions, url: String },
 }
+
+/// Server settings that a figure depends on.
+const SERVER_SETTINGS: &str = "select concat_ws(', ',
+    'PostgreSQL ' || current_setting('server_version'),
+    'fsync ' || current_setting('fsync'),
+    'synchronous_commit ' || current_setting('synchronous_commit'),
+    'full_page_writes ' || current_setting('full_page_writes'),
+    'shared_buffers ' || current_setting('shared_buffers'),
+    'autovacuum ' || current_setting('autovacuum'),
+    case when inet_server_addr() is null then 'unix socket' else 'TCP' end)";
 
 impl Place {
     /// Files on the disk that holds the build directory, or else the temporary one.
@@ -58,10 +85,25 @@ impl Place {
         directory.map(Place::Sqlite).map_err(|error| format!("{}: {error}", parent.display()))
     }
 
+    /// Schemas in the database of that URL.
+    pub(crate) async fn postgres(url: &str) -> Result<Self, String> {
+        let asked = async {
+            let mut connection = PgConnection::connect(url).await?;
+            let row = connection.fetch_one(SERVER_SETTINGS).await?;
+            let settings: String = row.try_get(0)?;
+            connection.close().await?;
+            Ok(format!("{settings}, pool of {CONNECTIONS_MAX}"))
+        };
+        let settings = asked.await.map_err(|error: sqlx::Error| format!("{url}: {error}"))?;
+        let schemas = AtomicU32::new(0);
+        Ok(Place::Postgres(Server { url: url.to_owned(), settings, schemas }))
+    }
+
     /// Which storage it is.
     pub(crate) fn lane(&self) -> Lane {
         match self {
             Place::Sqlite(_) => Lane::Sqlite,
+            Place::Postgres(_) => Lane::Postgres,
         }
     }
 
@@ -73,6 +115,7 @@ impl Place {
                 rusqlite::version(),
                 directory.path().display()
             ),
+            Place::Postgres(server) => server.settings.clone(),
         }
     }
 
@@ -87,14 +130,32 @@ impl Place {
                 let opened = Opened::Sqlite { storage, _directory: directory };
                 Ok(Fresh { storage: boxed, opened })
             }
+            Place::Postgres(server) => server.fresh(counters).await,
         }
     }
 }
 
-fn counted(
-    storage: impl sluicegate::storage::Storage,
-    counters: Option<&Arc<Counters>>,
-) -> BoxStorage {
+impl Server {
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    async fn fresh(&self, counters: Option<&Arc<Counters>>) -> Result<Fresh, String> {
+        let number = self.schemas.fetch_add(1, Ordering::Relaxed);
+        let options = PostgresOptions::new(&self.url)
+            .map_err(|error| error.to_string())?
+            .schema(&format!("sluicegate_bench_{}_{number}", std::process::id()))
+            .connections_max(CONNECTIONS_MAX);
+        let opened = PostgresStorage::open(options.clone()).await;
+        let storage = opened.map_err(|error| error.to_string())?;
+        let boxed = counted(storage.clone(), counters);
+        let opened = Opened::Postgres { storage, options, url: self.url.clone() };
+        Ok(Fresh { storage: boxed, opened })
+    }
+}
+
+fn counted(storage: impl Storage, counters: Option<&Arc<Counters>>) -> BoxStorage {
     match counters {
         Some(counters) => BoxStorage::new(Counted::new(storage, Arc::clone(counters))),
         None => BoxStorage::new(storage),
@@ -107,10 +168,30 @@ impl Fresh {
         match &self.opened {
             Opened::Sqlite { storage, .. } => {
                 let checkpoint = |connection: &rusqlite::Connection| {
-                    connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
+                    connection.query_row("pragma wal_checkpoint(restart)", [], |_| Ok(()))
                 };
                 let done = storage.with_connection(checkpoint).map_err(|e| e.to_string())?;
                 done.map_err(|error| error.to_string())
+            }
+            Opened::Postgres { url, .. } => {
+                let checkpoint = async {
+                    let mut connection = PgConnection::connect(url).await?;
+                    connection.execute("checkpoint").await?;
+                    connection.close().await
+                };
+                checkpoint.await.map_err(|error: sqlx::Error| error.to_string())
+            }
+        }
+    }
+
+    /// Leaves nothing behind.
+    pub(crate) async fn close(self) -> Result<(), String> {
+        match self.opened {
+            Opened::Sqlite { .. } => Ok(()),
+            Opened::Postgres { storage, options, .. } => {
+                storage.close().await;
+                let dropped = PostgresStorage::drop_schema(&options).await;
+                dropped.map_err(|error| error.to_string())
             }
         }
     }

@@ -14,6 +14,9 @@ pub(super) struct BenchArguments {
     #[arg(long, value_name = "LANE", default_value = "all",
         value_parser = ["postgres", "sqlite", "all"])]
     lane: String,
+    /// Database to make schemas in, or `auto` for a throwaway server
+    #[arg(long, value_name = "URL|auto", default_value = "auto")]
+    postgres: String,
     /// Only these works, by name or by the beginning of it
     #[arg(long, value_name = "NAME", num_args = 1..)]
     work: Vec<String>,
@@ -53,6 +56,7 @@ fn request(arguments: &BenchArguments) -> Request {
     };
     Request {
         lanes,
+        postgres: arguments.postgres.clone(),
         works: arguments.work.clone(),
         repeats: arguments.repeats,
         scale,
@@ -66,6 +70,9 @@ fn request(arguments: &BenchArguments) -> Request {
 fn command(arguments: &BenchArguments) -> String {
     let BenchArguments { lane, work, repeats, scale, .. } = arguments;
     let mut line = format!("cargo perf --lane {lane} --repeats {repeats} --scale {scale}");
+    if arguments.postgres != "auto" {
+        line += &[" --postgres ", &arguments.postgres].concat();
+    }
     if arguments.profile_statements {
         line.push_str(" --profile-statements");
     }

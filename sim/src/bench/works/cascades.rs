@@ -11,7 +11,7 @@ use crate::bench::ceilings::Ceiling;
 use crate::bench::drive;
 use crate::bench::figures::{Target, Unit};
 use crate::bench::shapes::{CHAIN_NODES, DIAMOND_LAYERS as LAYERS, DIAMOND_WIDTH, Shape};
-use crate::bench::verify::{Expected, verify};
+use crate::bench::verify::Expected;
 
 /// Edges of a fan.
 const FAN: usize = 1_000;
@@ -42,7 +42,7 @@ const fn cascade(name: &'static str, what: &'static str, run: Run) -> Work {
 pub(super) const FAN_OUT: Work = Work {
     ceiling: ONE_COMMIT,
     postgres: Target::with_ratio(32_000.0, 4.0),
-    sqlite: Target::with_ratio(32_000.0, 4.0),
+    sqlite: Target::of(32_000.0),
     peer: published(1_252.0),
     ..cascade("fan-out", "1 -> 1000, D = 1", Run::Now(|bench| Box::pin(fan_out(bench))))
 };
@@ -138,7 +138,7 @@ async fn fan_out(bench: &Bench<'_>) -> Result<Sample, String> {
     drive::complete_ready(&ready.engine, 1).await?;
     let wall = ready.drain(1, &drive::scope(flow)).await?;
     let expected = Expected::first(&shape, flow, 1, Outcome::Succeeded);
-    verify(&ready.fresh.storage, &[expected]).await?;
+    ready.verified(&[expected]).await?;
     Ok(Sample::rate(FAN, wall))
 }
 
@@ -149,7 +149,7 @@ async fn fan_in(bench: &Bench<'_>, dispatchers: usize) -> Result<Sample, String>
     drive::complete_ready(&ready.engine, FAN).await?;
     let wall = ready.drain(dispatchers, &drive::scope(flow)).await?;
     let expected = Expected::first(&shape, flow, FAN, Outcome::Succeeded);
-    verify(&ready.fresh.storage, &[expected]).await?;
+    ready.verified(&[expected]).await?;
     Ok(Sample::rate(FAN, wall))
 }
 
@@ -169,7 +169,7 @@ async fn skip(bench: &Bench<'_>) -> Result<Sample, String> {
     drive::fail_ready(&ready.engine).await?;
     let wall = ready.drain(1, &drive::scope(flow)).await?;
     let expected = Expected::first(&shape, flow, 1, Outcome::Failed);
-    verify(&ready.fresh.storage, &[expected]).await?;
+    ready.verified(&[expected]).await?;
     Ok(Sample::rate(shape.edges.len(), wall))
 }
 
@@ -192,7 +192,7 @@ async fn success(bench: &Bench<'_>) -> Result<Sample, String> {
     };
     let ((), wall) = ready.timed(run).await?;
     let expected = Expected::all(&shape, flow, Outcome::Succeeded);
-    verify(&ready.fresh.storage, &[expected]).await?;
+    ready.verified(&[expected]).await?;
     Ok(Sample::rate(CHAIN_NODES, wall))
 }
 
@@ -207,7 +207,7 @@ async fn layers(bench: &Bench<'_>, dispatchers: usize) -> Result<Sample, String>
         wall += ready.drain_unsettled(dispatchers, &scope).await?;
     }
     let expected = Expected::all(&shape, flow, Outcome::Succeeded);
-    verify(&ready.fresh.storage, &[expected]).await?;
+    ready.verified(&[expected]).await?;
     Ok(Sample::rate(shape.edges.len(), wall))
 }
 
@@ -218,7 +218,7 @@ async fn at_once(bench: &Bench<'_>, dispatchers: usize) -> Result<Sample, String
     drive::expire(&ready.engine, shape.nodes).await?;
     let wall = ready.drain(dispatchers, &drive::scope(flow)).await?;
     let expected = Expected::all(&shape, flow, Outcome::Expired);
-    verify(&ready.fresh.storage, &[expected]).await?;
+    ready.verified(&[expected]).await?;
     Ok(Sample::rate(shape.edges.len(), wall))
 }
 

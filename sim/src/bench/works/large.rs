@@ -10,7 +10,7 @@ use crate::bench::drive;
 use crate::bench::figures::{Target, Unit};
 use crate::bench::memory;
 use crate::bench::shapes::Shape;
-use crate::bench::verify::{Expected, verify};
+use crate::bench::verify::Expected;
 
 /// Layers of the flow of a million edges, and of the one of ten thousand.
 const LAYERS: (usize, usize) = (101, 2);
@@ -77,6 +77,6 @@ async fn drained(bench: &Bench<'_>, layers: usize) -> Result<(u64, usize, Durati
     let (drained, _) = ready.timed(drive::drain(&ready.engine, 1, &scope)).await?;
     let peak_bytes = memory::peak_bytes()?;
     let expected = Expected::all(&shape, flow, Outcome::Expired);
-    verify(&ready.fresh.storage, &[expected]).await?;
+    ready.verified(&[expected]).await?;
     Ok((peak_bytes, shape.edges.len(), drained.wall))
 }

@@ -17,6 +17,7 @@ use super::drive::{self, Handle};
 use super::figures::{Target, Unit};
 use super::place::{Fresh, Lane, Place};
 use super::shapes::Shape;
+use super::verify::{Expected, verify};
 use crate::report::progress::Stopwatch;
 
 /// Flows that open every connection and prepare every statement before anything is measured.
@@ -129,6 +130,13 @@ impl Bench<'_> {
 }
 
 impl Ready {
+    /// Holds every flow to what its shape calls for, and leaves nothing behind.
+    async fn verified(self, expected: &[Expected<'_>]) -> Result<(), String> {
+        let verdict = verify(&self.fresh.storage, expected).await;
+        self.fresh.close().await?;
+        verdict
+    }
+
     /// Runs small flows of every kind of cascade through every connection.
     async fn warm(&self) -> Result<(), String> {
         let engine = &self.engine;

@@ -7,7 +7,7 @@ use crate::bench::ceilings::Ceiling;
 use crate::bench::drive;
 use crate::bench::figures::{Target, Unit};
 use crate::bench::shapes::Shape;
-use crate::bench::verify::{Expected, verify};
+use crate::bench::verify::Expected;
 
 /// Flows over which the tasks are spread.
 const FLOWS: usize = 4;
@@ -63,6 +63,6 @@ async fn tasks(bench: &Bench<'_>, batch: u32) -> Result<Sample, String> {
     }
     let expected: Vec<Expected<'_>> =
         flows.iter().map(|flow| Expected::all(&shape, *flow, Outcome::Succeeded)).collect();
-    verify(&ready.fresh.storage, &expected).await?;
+    ready.verified(&expected).await?;
     Ok(Sample::rate(ended, wall))
 }

@@ -41,7 +41,7 @@ async fn submit(bench: &Bench<'_>) -> Result<Sample, String> {
     let (submitted, wall) = ready.timed(call).await?;
     let expected =
         Expected { shape: &shape, flow: submitted.flow(), ended: vec![None; shape.nodes] };
-    verify(&ready.fresh.storage, &[expected]).await?;
+    ready.verified(&[expected]).await?;
     Ok(Sample::rate(shape.nodes, wall))
 }
 
@@ -58,6 +58,8 @@ async fn migrations(bench: &Bench<'_>) -> Result<Sample, String> {
         drive::drain(&engine, 1, &drive::scope(flow)).await?;
     }
     let outcome = sluicegate::state::Outcome::Succeeded;
-    verify(&fresh.storage, &[Expected::all(&shape, flow, outcome)]).await?;
+    let verdict = verify(&fresh.storage, &[Expected::all(&shape, flow, outcome)]).await;
+    fresh.close().await?;
+    verdict?;
     Ok(Sample { figure: wall.as_secs_f64(), units: 1 })
 }
