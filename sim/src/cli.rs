@@ -4,6 +4,7 @@
 mod bench;
 mod commands;
 mod exhaust;
+mod strand;
 mod values;
 
 use std::io::IsTerminal;
@@ -50,6 +51,8 @@ enum Command {
     Exhaust(ExhaustArguments),
     /// Hops, tasks and submits by second, beside what the storage itself can do
     Bench(bench::BenchArguments),
+    /// The joins on which the published system strands, driven by dispatchers alone
+    Strand(strand::StrandArguments),
 }
 
 #[derive(Args, Debug)]
@@ -204,6 +207,7 @@ fn dispatch(command: Command) -> Result<Exit, String> {
         Command::Mutants(arguments) => commands::mutants(&arguments),
         Command::Exhaust(arguments) => exhaust::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Strand(arguments) => Ok(strand::run(&arguments)),
     }
 }
 

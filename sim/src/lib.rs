@@ -23,5 +23,6 @@ pub mod report;
 pub mod run;
 pub mod signature;
 pub(crate) mod specimens;
+pub mod strand;
 pub mod tape;
 pub mod workload;

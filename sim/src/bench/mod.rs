@@ -3,13 +3,13 @@
 
 mod ceilings;
 mod counted;
-mod drive;
+pub(crate) mod drive;
 mod figures;
 mod memory;
-mod place;
+pub(crate) mod place;
 mod report;
-mod shapes;
-mod verify;
+pub(crate) mod shapes;
+pub(crate) mod verify;
 mod works;
 
 use std::path::PathBuf;

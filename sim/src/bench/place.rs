@@ -184,6 +184,17 @@ impl Fresh {
         }
     }
 
+    /// The same database through a connection of its own.
+    pub(crate) async fn beside(&self) -> Result<BoxStorage, String> {
+        match &self.opened {
+            Opened::Sqlite { storage, .. } => Ok(BoxStorage::new(storage.clone())),
+            Opened::Postgres { options, .. } => {
+                let storage = PostgresStorage::open(options.clone().connections_max(1)).await;
+                storage.map(BoxStorage::new).map_err(|error| error.to_string())
+            }
+        }
+    }
+
     /// Leaves nothing behind.
     pub(crate) async fn close(self) -> Result<(), String> {
         match self.opened {
