@@ -18,6 +18,7 @@ pub mod mutants;
 pub mod oracle;
 pub mod panics;
 pub mod plan;
+pub mod postgres;
 pub mod replay;
 pub mod report;
 pub mod run;

@@ -8,7 +8,7 @@ from (
     x.id
   from sluicegate.execution as x
   where x.state = 2
-  and x.attempt_over_at <= $8::int8
+  and sluicegate.attempt_over_at(x.granted_at, x.expires_at, x.attempt_timeout_ms) <= $8::int8
   and x.partition >= $1::int4
   and x.partition < $2::int4
   and (x.partition, x.id) > ($3::int4, $4::uuid)
