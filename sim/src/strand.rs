@@ -19,6 +19,7 @@ use crate::bench::place::Place;
 use crate::bench::shapes::Shape;
 use crate::bench::verify::{self, Expected, Seen};
 use crate::exit::Exit;
+use crate::postgres::Server;
 use crate::report::progress::{Goal, Progress, Stopwatch};
 use crate::report::{Paint, complain, print, reproduction};
 
@@ -80,8 +81,8 @@ fn shapes() -> [(&'static str, Shape); 4] {
 pub struct Request {
     /// Runs of each shape with each kind of dispatchers.
     pub runs: u32,
-    /// The URL of a Postgres database to make schemas in.
-    pub postgres: String,
+    /// Which Postgres.
+    pub postgres: Server,
     /// Whether the table is coloured.
     pub paint: Paint,
     /// The line that repeats it.

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::params;
-use sqlx::{Connection, Executor, PgConnection, Row};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
 use uuid::Uuid;
 
 use super::figures::rate;
-use super::place::{Place, Server};
+use super::place::{Place, Schemas};
 use crate::report::progress::Stopwatch;
 
 /// Rows of the measured tables.
@@ -59,16 +59,22 @@ impl Ceiling {
         }
     }
 
-    async fn sample_postgres(self, server: &Server) -> sqlx::Result<f64> {
+    async fn sample_postgres(self, server: &Schemas) -> sqlx::Result<f64> {
+        let schema = server.named("ceiling");
+        let sql = |text: &str| AssertSqlSafe(text.replace("sluicegate_ceiling", &schema));
         let mut connection = PgConnection::connect(server.url()).await?;
-        connection.execute(POSTGRES_SCHEMA).await?;
+        connection.execute(sql(POSTGRES_SCHEMA)).await?;
+        // The statements that are measured name no schema.
+        let path = format!("set search_path = {schema}");
+        connection.execute(AssertSqlSafe(path.clone())).await?;
         let sample = match self {
             Ceiling::Commits { clients } => {
-                postgres_commits(server, &mut connection, clients).await?
+                let ids = node_ids(&mut connection).await?;
+                postgres_commits(server, &path, &ids, clients).await?
             }
             Ceiling::SetBased => postgres_set_based(&mut connection).await?,
         };
-        connection.execute("drop schema sluicegate_ceiling cascade").await?;
+        connection.execute(sql("drop schema sluicegate_ceiling cascade")).await?;
         connection.close().await?;
         Ok(sample)
     }
@@ -164,23 +170,27 @@ const POSTGRES_SCHEMA: &str = "
     checkpoint";
 
 async fn node_ids(connection: &mut PgConnection) -> sqlx::Result<Vec<Uuid>> {
-    let rows = connection.fetch_all("select id from sluicegate_ceiling.node order by id").await?;
+    let rows = connection.fetch_all("select id from node order by id").await?;
     rows.iter().map(|row| row.try_get(0)).collect()
 }
 
 async fn postgres_commits(
-    server: &Server,
-    connection: &mut PgConnection,
+    server: &Schemas,
+    path: &str,
+    ids: &[Uuid],
     clients: usize,
 ) -> sqlx::Result<f64> {
-    let ids = node_ids(connection).await?;
+    let mut connections = Vec::new();
+    for _ in 0..clients {
+        let mut connection = PgConnection::connect(server.url()).await?;
+        connection.execute(AssertSqlSafe(path.to_owned())).await?;
+        connections.push(connection);
+    }
     let mut tasks = tokio::task::JoinSet::new();
-    let watch = Stopwatch::start();
-    for client in 0..clients {
+    for (client, mut connection) in connections.into_iter().enumerate() {
         // Rows of its own: clients wait for the log, not for each other.
         let ids: Vec<Uuid> = ids.iter().skip(client).step_by(clients).copied().collect();
-        let mut connection = PgConnection::connect(server.url()).await?;
-        tasks.spawn(async move { commits(&mut connection, &ids, watch).await });
+        tasks.spawn(async move { commits(&mut connection, &ids).await });
     }
     let mut sum = 0.0;
     while let Some(joined) = tasks.join_next().await {
@@ -189,21 +199,17 @@ async fn postgres_commits(
     Ok(sum)
 }
 
-/// The commits by second of one client, from its first on.
-async fn commits(
-    connection: &mut PgConnection,
-    ids: &[Uuid],
-    start: Stopwatch,
-) -> sqlx::Result<f64> {
-    let sql = "update sluicegate_ceiling.node set epoch = epoch + 1
-        where partition = $1 and id = $2";
+/// The commits by second of one client.
+async fn commits(connection: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<f64> {
+    let sql = "update node set epoch = epoch + 1 where partition = $1 and id = $2";
     let watch = Stopwatch::start();
     for count in 1..=COMMITS_MAX {
         let update = sqlx::query(sql).bind(7).bind(ids[count % ids.len()]);
         let changed = update.execute(&mut *connection).await?.rows_affected();
         assert_eq!(changed, 1, "the row exists");
-        if start.elapsed() >= COMMITS_FOR {
-            return Ok(rate(count, watch.elapsed()));
+        let wall = watch.elapsed();
+        if wall >= COMMITS_FOR {
+            return Ok(rate(count, wall));
         }
     }
     Ok(rate(COMMITS_MAX, watch.elapsed()))
@@ -212,11 +218,11 @@ async fn commits(
 async fn postgres_set_based(connection: &mut PgConnection) -> sqlx::Result<f64> {
     let ids = node_ids(connection).await?;
     let statements = [
-        "insert into sluicegate_ceiling.event (partition, node, outcome)
+        "insert into event (partition, node, outcome)
         select $1, id, 0::int2 from unnest($2::uuid[]) as t (id)",
-        "update sluicegate_ceiling.counter as c set satisfied = c.satisfied + 1
+        "update counter as c set satisfied = c.satisfied + 1
         from unnest($2::uuid[]) as t (id) where c.partition = $1 and c.id = t.id",
-        "update sluicegate_ceiling.node as n set epoch = n.epoch + 1
+        "update node as n set epoch = n.epoch + 1
         from unnest($2::uuid[]) as t (id) where n.partition = $1 and n.id = t.id",
     ];
     let watch = Stopwatch::start();

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::exit::Exit;
+use crate::postgres::Server;
 use crate::report::progress::{Goal, Progress};
 use crate::report::{Paint, complain, json, print, reproduction};
 
@@ -43,8 +44,8 @@ pub enum Profile {
 pub struct Request {
     /// Which storages.
     pub lanes: Vec<Lane>,
-    /// The URL of a Postgres database to make schemas in.
-    pub postgres: String,
+    /// Which Postgres.
+    pub postgres: Server,
     /// Which works, by name or by the beginning of it; all if empty.
     pub works: Vec<String>,
     /// Runs of each work.

@@ -13,6 +13,7 @@ use sqlx::{Connection, Executor, PgConnection, Row};
 use tempfile::TempDir;
 
 use super::counted::{Counted, Counters};
+use crate::postgres::{Provided, Server};
 
 /// Connections of the pool, as a service would have them.
 const CONNECTIONS_MAX: usize = 10;
@@ -44,14 +45,15 @@ pub(crate) enum Place {
     /// Files in a directory.
     Sqlite(TempDir),
     /// Schemas in a database.
-    Postgres(Server),
+    Postgres(Schemas),
 }
 
-/// A database on a Postgres server.
-pub(crate) struct Server {
-    url: String,
+/// A Postgres server to make schemas on.
+pub(crate) struct Schemas {
+    provided: Provided,
     settings: String,
-    schemas: AtomicU32,
+    /// Number of the next schema.
+    next: AtomicU32,
 }
 
 /// One new database, gone when dropped or, on a server, closed.
@@ -65,6 +67,10 @@ enum Opened {
     Sqlite { storage: SqliteStorage, _directory: TempDir },
     Postgres { storage: PostgresStorage, options: PostgresOptions, url: String },
 }
+
+/// What a throwaway server is told, to be as durable as an ordinary one.
+const DURABLE: &[(&str, &str)] =
+    &[("fsync", "on"), ("full_page_writes", "on"), ("shared_buffers", "256MB")];
 
 /// Server settings that a figure depends on.
 const SERVER_SETTINGS: &str = "select concat_ws(', ',
@@ -85,18 +91,18 @@ impl Place {
         directory.map(Place::Sqlite).map_err(|error| format!("{}: {error}", parent.display()))
     }
 
-    /// Schemas in the database of that URL.
-    pub(crate) async fn postgres(url: &str) -> Result<Self, String> {
+    /// Schemas on that server; a throwaway one is as durable as an ordinary one.
+    pub(crate) async fn postgres(server: &Server) -> Result<Self, String> {
+        let provided = server.provide("bench", DURABLE).map_err(|error| error.to_string())?;
         let asked = async {
-            let mut connection = PgConnection::connect(url).await?;
+            let mut connection = PgConnection::connect(provided.url()).await?;
             let row = connection.fetch_one(SERVER_SETTINGS).await?;
             let settings: String = row.try_get(0)?;
             connection.close().await?;
             Ok(format!("{settings}, pool of {CONNECTIONS_MAX}"))
         };
-        let settings = asked.await.map_err(|error: sqlx::Error| format!("{url}: {error}"))?;
-        let schemas = AtomicU32::new(0);
-        Ok(Place::Postgres(Server { url: url.to_owned(), settings, schemas }))
+        let settings = asked.await.map_err(|error: sqlx::Error| error.to_string())?;
+        Ok(Place::Postgres(Schemas { provided, settings, next: AtomicU32::new(0) }))
     }
 
     /// Which storage it is.
@@ -135,22 +141,27 @@ impl Place {
     }
 }
 
-impl Server {
-    /// Where it listens.
+impl Schemas {
+    /// Where the server listens.
     pub(crate) fn url(&self) -> &str {
-        &self.url
+        self.provided.url()
+    }
+
+    /// The name of a schema of its own for that purpose.
+    pub(crate) fn named(&self, purpose: &str) -> String {
+        format!("{}_{purpose}", self.provided.schema())
     }
 
     async fn fresh(&self, counters: Option<&Arc<Counters>>) -> Result<Fresh, String> {
-        let number = self.schemas.fetch_add(1, Ordering::Relaxed);
-        let options = PostgresOptions::new(&self.url)
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let options = PostgresOptions::new(self.url())
             .map_err(|error| error.to_string())?
-            .schema(&format!("sluicegate_bench_{}_{number}", std::process::id()))
+            .schema(&self.named(&number.to_string()))
             .connections_max(CONNECTIONS_MAX);
         let opened = PostgresStorage::open(options.clone()).await;
         let storage = opened.map_err(|error| error.to_string())?;
         let boxed = counted(storage.clone(), counters);
-        let opened = Opened::Postgres { storage, options, url: self.url.clone() };
+        let opened = Opened::Postgres { storage, options, url: self.url().to_owned() };
         Ok(Fresh { storage: boxed, opened })
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use super::paint;
 use crate::bench::{Lane, Profile, Request, Scale, check, run as measure};
 use crate::exit::Exit;
+use crate::postgres::Server;
 
 #[derive(Args, Debug)]
 pub(super) struct BenchArguments {
@@ -16,7 +17,7 @@ pub(super) struct BenchArguments {
     lane: String,
     /// Database to make schemas in, or `auto` for a throwaway server
     #[arg(long, value_name = "URL|auto", default_value = "auto")]
-    postgres: String,
+    postgres: Server,
     /// Only these works, by name or by the beginning of it
     #[arg(long, value_name = "NAME", num_args = 1..)]
     work: Vec<String>,
@@ -70,8 +71,8 @@ fn request(arguments: &BenchArguments) -> Request {
 fn command(arguments: &BenchArguments) -> String {
     let BenchArguments { lane, work, repeats, scale, .. } = arguments;
     let mut line = format!("cargo perf --lane {lane} --repeats {repeats} --scale {scale}");
-    if arguments.postgres != "auto" {
-        line += &[" --postgres ", &arguments.postgres].concat();
+    if arguments.postgres != Server::Auto {
+        line += &format!(" --postgres {}", arguments.postgres);
     }
     if arguments.profile_statements {
         line.push_str(" --profile-statements");

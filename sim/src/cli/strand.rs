@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::paint;
 use crate::exit::Exit;
+use crate::postgres::Server;
 use crate::strand::{Request, run as strand};
 
 #[derive(Args, Debug)]
@@ -14,7 +15,7 @@ pub(super) struct StrandArguments {
     runs: u32,
     /// Database to make schemas in, or `auto` for a throwaway server
     #[arg(long, value_name = "URL|auto", default_value = "auto")]
-    postgres: String,
+    postgres: Server,
 }
 
 pub(super) fn run(arguments: &StrandArguments) -> Exit {
