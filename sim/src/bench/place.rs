@@ -1,5 +1,5 @@
-//! Where it is measured: fresh databases of one storage, one for each run, opened as a service would
-//! open them. Never measures anything.
+//! Where it is measured: fresh databases of one storage, one for each run, opened as a service
+//! would open them. Never measures anything.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -98,7 +98,8 @@ macro_rules! transaction {
 
             async fn commit(mut self) -> Result<(), CommitError> {
                 let offload = self.shared.options.offload;
-                offload::run(offload, Effort::Long, &mut self.held, &(), |held, ()| held.commit()).await
+                let commit = |held: &mut Held, (): &()| held.commit();
+                offload::run(offload, Effort::Long, &mut self.held, &(), commit).await
             }
 
             async fn rollback(mut self) {
