@@ -1,9 +1,11 @@
 //! The command line: parses, checks what the parser cannot, and dispatches. Never runs a universe
 //! itself.
 
+mod bench;
 mod commands;
 mod conform;
 mod exhaust;
+mod strand;
 mod values;
 
 use std::io::IsTerminal;
@@ -50,6 +52,10 @@ enum Command {
     Exhaust(ExhaustArguments),
     /// The same schedules of verbs on the simulated Postgres and on a real one
     Conform(conform::ConformArguments),
+    /// Hops, tasks and submits by second, beside what the storage itself can do
+    Bench(bench::BenchArguments),
+    /// The joins on which the published system strands, driven by dispatchers alone
+    Strand(strand::StrandArguments),
 }
 
 #[derive(Args, Debug)]
@@ -204,6 +210,8 @@ fn dispatch(command: Command) -> Result<Exit, String> {
         Command::Mutants(arguments) => commands::mutants(&arguments),
         Command::Exhaust(arguments) => exhaust::run(&arguments),
         Command::Conform(arguments) => conform::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Strand(arguments) => Ok(strand::run(&arguments)),
     }
 }
 

@@ -3,6 +3,7 @@
 #[cfg(feature = "system")]
 mod system;
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
@@ -17,6 +18,15 @@ pub use system::SystemEnvironment;
 pub struct Notice {
     /// Where to look.
     pub partition: Partition,
+}
+
+/// A process whose notices are carried to others, and theirs to it.
+pub trait Relay: Send + Sync {
+    /// Waits until the process has something to tell, and takes it; many notices of one partition
+    /// are one. Cancellation: dropping the future takes nothing.
+    fn outgoing(&self) -> impl Future<Output = BTreeSet<Notice>> + Send;
+    /// Another process has told something, or may have while nobody listened.
+    fn incoming(&self);
 }
 
 /// What an engine needs of the process that it lives in.

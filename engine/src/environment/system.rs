@@ -1,18 +1,27 @@
 //! The environment of an ordinary process: the system's clock and randomness, tokio's timer, and
 //! wake-ups inside the process. The only place of the engine that touches any of them.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 
-use crate::environment::{Environment, Notice};
+use crate::environment::{Environment, Notice, Relay};
 use crate::time::{Timestamp, micros};
 
 /// Time, randomness and wake-ups of this process. Clones share their wake-ups.
 #[derive(Clone, Debug, Default)]
 pub struct SystemEnvironment {
     wake: Arc<Notify>,
+    outbound: Arc<Outbound>,
+}
+
+/// What a relay has yet to carry to other processes; at most one notice a partition.
+#[derive(Debug, Default)]
+struct Outbound {
+    notices: Mutex<BTreeSet<Notice>>,
+    filled: Notify,
 }
 
 impl SystemEnvironment {
@@ -48,7 +57,50 @@ impl Environment for SystemEnvironment {
         tokio::time::sleep(duration).await;
     }
 
-    fn notify(&self, _notice: Notice) {
+    fn notify(&self, notice: Notice) {
         self.wake.notify_one();
+        let mut notices = self.outbound.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.insert(notice);
+        self.outbound.filled.notify_one();
+    }
+}
+
+impl Relay for SystemEnvironment {
+    async fn outgoing(&self) -> BTreeSet<Notice> {
+        loop {
+            let notices = {
+                let waiting = self.outbound.notices.lock();
+                std::mem::take(&mut *waiting.unwrap_or_else(PoisonError::into_inner))
+            };
+            if !notices.is_empty() {
+                return notices;
+            }
+            self.outbound.filled.notified().await;
+        }
+    }
+
+    fn incoming(&self) {
+        self.wake.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::Partition;
+
+    #[tokio::test]
+    async fn notices_of_one_partition_are_told_once_and_wake_the_process_itself() {
+        let environment = SystemEnvironment::new();
+        let other = environment.clone();
+        for partition in [7, 3, 7, 7] {
+            other.notify(Notice { partition: Partition(partition) });
+        }
+        let told: Vec<u16> =
+            environment.outgoing().await.iter().map(|notice| notice.partition.0).collect();
+        assert_eq!(told, [3, 7]);
+        environment.noticed(Duration::MAX).await;
+        other.incoming();
+        environment.noticed(Duration::MAX).await;
     }
 }

@@ -4,10 +4,15 @@
 //! statement that may wait reads only its own target rows; a statement that joins or aggregates
 //! never waits. Transactions run at READ COMMITTED: each verb sees what had committed when it
 //! began, and its own transaction's writes. Locks are `for no key update` and last until the
-//! transaction ends. After any error the transaction is over; nothing of it remains.
+//! transaction ends. After any error the transaction is over; nothing of it remains, its locks are
+//! free, and whatever it is asked from then on answers `Unavailable`.
+//!
+//! [`conformance`] holds a backend to every sentence of this contract.
 
 pub mod boxed;
 pub mod codes;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod decode;
 pub mod error;
@@ -32,7 +37,8 @@ pub use verbs::{Descriptor, Kind, Verb};
 pub enum Consistency {
     /// Each verb sees what had committed when it began.
     Statement,
-    /// All verbs see one instant (REPEATABLE READ, read only).
+    /// All verbs see the instant at which the reader was opened (REPEATABLE READ, read only); only
+    /// the clock goes on.
     Snapshot,
 }
 
@@ -45,10 +51,16 @@ pub trait Storage: Clone + Send + Sync + 'static {
 
     /// Opens a read-write transaction at READ COMMITTED.
     ///
+    /// A storage with one writer lets it wait until the writer before it has ended, or answers
+    /// `Busy`; any other opens it at once, whatever the others hold.
+    ///
     /// Cancellation: a future dropped before it is ready has opened nothing.
     fn begin(&self) -> impl Future<Output = Result<Self::Transaction>> + Send;
 
-    /// Opens a reader, which takes no lock and never waits for one.
+    /// Opens a reader, which sees committed rows alone, takes no lock and never waits for one.
+    ///
+    /// A storage of one connection may let it wait for the end of an open transaction; no
+    /// transaction ever waits for a reader.
     fn snapshot(
         &self,
         consistency: Consistency,
@@ -70,7 +82,8 @@ macro_rules! traits {
         ///
         /// Atomicity: everything up to `commit`, or nothing. Cancellation: dropping it is for
         /// crashes only; the storage then rolls back in its own time and may hold the locks for
-        /// that long. Key lists hold no key twice; replies come in the order that the verb states.
+        /// that long. Key lists hold no key twice; an empty list changes nothing and answers
+        /// nothing. Replies come in the order that the verb states.
         pub trait Transaction: Send {
             $(
                 $(#[$tdoc])*

@@ -182,7 +182,8 @@ pub enum ResultChange {
 pub struct ExecutionWrite {
     /// Zero rows change where it does not hold.
     pub guard: ExecutionGuard,
-    /// The new row; a lease in it keeps its worker, none clears it.
+    /// The new row; a lease in it keeps its worker, none clears it. The flow and the retry policy
+    /// in it are not looked at: they are written once, by the insert.
     pub after: Execution,
     /// What happens to the result.
     pub result: ResultChange,

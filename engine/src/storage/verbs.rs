@@ -37,73 +37,101 @@ pub struct Descriptor {
 macro_rules! with_verbs {
     ($callback:ident) => { $callback! {
         transaction {
-            /// The storage's clock, now. No other verb names a clock.
+            /// The storage's clock, now: not when the transaction began. No other verb names a
+            /// clock, and a reader shows the same one.
             Clock clock: Control, none, () -> $crate::time::Timestamp;
-            /// Claims an idempotency key; waits while another transaction holds it in flight.
+            /// Claims an idempotency key; a submission that exists stays as it is. Waits while
+            /// another transaction holds the key in flight: it exists once that has committed, and
+            /// is new once that has rolled back.
             InsertSubmission insert_submission: Insert, submission,
                 (row: $crate::storage::Submission) -> $crate::storage::Inserted;
-            /// The submission of a key.
+            /// The submission of a key, if there is one.
             ReadSubmission read_submission: Read, submission,
                 (key: $crate::storage::SubmissionKey) -> Option<$crate::storage::Submission>;
-            /// Adds a flow; waits while another transaction holds its id in flight.
+            /// Adds a flow; one that exists stays as it is. Waits while another transaction holds
+            /// its id in flight: it exists once that has committed, and is new once that has rolled
+            /// back.
             InsertFlow insert_flow: Insert, flow,
                 (row: $crate::storage::Flow) -> $crate::storage::Inserted;
-            /// A flow by its key.
+            /// A flow by its key, if there is one.
             ReadFlow read_flow: Read, flow,
                 (key: $crate::identity::FlowKey) -> Option<$crate::storage::Flow>;
-            /// Adds executions.
+            /// Adds executions, all without a lease; an id that exists is corrupt.
             InsertExecutions insert_executions: Insert, execution,
                 (rows: [$crate::storage::NewExecution]) -> ();
-            /// Adds edge groups.
+            /// Adds edge groups; a downstream that has one is corrupt.
             InsertGroups insert_groups: Insert, edge_group,
                 (rows: [$crate::storage::Group]) -> ();
-            /// Adds edges.
+            /// Adds edges, each within one partition; a pair of ends that has one is corrupt.
             InsertEdges insert_edges: Insert, edge,
                 (rows: [$crate::storage::Edge]) -> ();
-            /// Tells the projector that executions of these flows moved.
+            /// Tells the projector that executions of these flows moved; once more each time.
             InsertFlowChanges insert_flow_changes: Insert, flow_change,
                 (flows: [$crate::identity::FlowKey]) -> ();
-            /// The live grants that carry a claim's request id, in id order.
+            /// The live grants that carry a claim's request id, in id order; a lease that ended is
+            /// none, and what the transaction itself granted or ended counts.
             ReadGrants read_grants: Read, execution,
                 (request: $crate::identity::RequestId) -> Vec<$crate::storage::Grant>;
-            /// Grants what may be claimed, in claim order, passing over locked rows.
+            /// Grants what may be claimed, in claim order, passing over locked rows: ready rows
+            /// whose `not_before` has come and whose flow is open or closed with `FlowOnly`, of the
+            /// partitions, the namespace, the lanes (no lane twice) and the kinds asked for.
+            ///
+            /// Each lane's rows are walked in claim order and at most `limit` of them are locked per
+            /// lane, the lanes as the request names them; the best `limit` of all are granted. Rows
+            /// locked and not granted stay as they are and are free again when the transaction ends.
+            ///
+            /// A grant counts the attempt, charges it, raises the epoch and writes the lease and the
+            /// worker; it is the row as stored.
             ClaimExecutions claim_executions: Take, execution,
                 (query: $crate::storage::ClaimQuery) -> Vec<$crate::storage::Grant>;
-            /// Locks executions one by one in id order; missing ones are left out.
+            /// Locks executions one by one in id order, whatever the order of the keys, and returns
+            /// each as it stands once its lock is held, in id order. Missing ones are left out; which
+            /// are missing is fixed when it begins.
             LockExecutions lock_executions: Lock, execution,
                 (keys: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::Execution>;
-            /// Locks those of the executions that nobody else has locked, in id order.
+            /// Locks those of the executions that nobody else has locked and returns them in id
+            /// order; missing ones are left out.
             TakeExecutions take_executions: Take, execution,
                 (keys: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::Execution>;
-            /// Updates locked executions; returns the ids whose guard held, in id order.
+            /// Updates locked executions; returns the ids whose guard held, in id order. A row whose
+            /// guard does not hold, state or epoch, stays as it is. `after` keeps the flow, and the
+            /// retry policy: they are written once, by the insert, as is the definition.
             WriteExecutions write_executions: Write, execution,
                 (rows: [$crate::storage::ExecutionWrite]) -> Vec<$crate::identity::ExecutionId>;
-            /// Records ended attempts, each with the worker that still stands in its execution.
+            /// Records ended attempts, each with the worker that still stands in its execution. A
+            /// number that the incarnation has recorded is corrupt, and so is an attempt of no
+            /// execution.
             InsertAttempts insert_attempts: Insert, attempt,
                 (rows: [$crate::storage::Attempt]) -> ();
-            /// The history row of an attempt.
+            /// The history row of an attempt, if it has ended.
             ReadAttempt read_attempt: Read, attempt,
                 (key: $crate::storage::AttemptKey) -> Option<$crate::storage::Attempt>;
-            /// Adds completion events with the labels of their executions.
+            /// Adds completion events with the labels of their executions. Each gets a number above
+            /// every earlier one, in the order of execution and incarnation. A second event of an
+            /// incarnation is corrupt, and so is one of no execution.
             InsertEvents insert_events: Insert, completion_event,
                 (rows: [$crate::storage::NewEvent]) -> ();
-            /// Locks groups one by one in id order; missing ones are left out.
+            /// Locks groups one by one in id order, whatever the order of the keys, and returns each
+            /// as it stands once its lock is held, in id order. Missing ones are left out; which are
+            /// missing is fixed when it begins.
             LockGroups lock_groups: Lock, edge_group,
                 (keys: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::Group>;
-            /// Groups as they stand, in id order, without a lock.
+            /// Groups as they stand, in id order, without a lock; missing ones are left out.
             ReadGroups read_groups: Read, edge_group,
                 (keys: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::Group>;
-            /// The pending edges of groups with the present rows of their upstreams, in key order.
+            /// The pending edges of groups with the present rows of their upstreams, in key order;
+            /// an edge without an upstream is corrupt.
             PendingEdges pending_edges: Read, edge,
                 (groups: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::PendingEdge>;
             /// Resolves pending edges of locked groups; returns those that it flipped, in key
-            /// order.
+            /// order. An edge that is not pending any more stays as it is.
             ResolveEdges resolve_edges: Write, edge,
                 (rows: [$crate::storage::EdgeFlip]) -> Vec<$crate::storage::EdgeKey>;
-            /// Stores counters and decisions of locked groups; returns how many it changed.
+            /// Stores counters and decisions of locked groups, and nothing else of them; returns how
+            /// many it found.
             WriteGroups write_groups: Write, edge_group,
                 (rows: [$crate::storage::Group]) -> u64;
-            /// Those of the executions that still have a pending out-edge, in id order.
+            /// Those of the executions that still have a pending out-edge, in id order, each once.
             WithPendingEdges with_pending_edges: Read, edge,
                 (upstreams: [$crate::identity::ExecutionId]) -> Vec<$crate::identity::ExecutionId>;
             /// Asks for sibling cancellation; a request that exists stays.
@@ -117,23 +145,27 @@ macro_rules! with_verbs {
         snapshot {
             /// The storage's clock, now.
             ReadClock read_clock: Control, none, () -> $crate::time::Timestamp;
-            /// Terminal executions that are not propagated, in id order.
+            /// Terminal executions that are not propagated, in id order; with `finished_by` only
+            /// those that had ended by then.
             ScanUpstreams scan_upstreams: Read, execution,
                 (scan: $crate::storage::UpstreamScan) -> Vec<$crate::identity::ExecutionId>;
             /// Decided groups whose downstream is still blocked, in id order.
             ScanStuckGroups scan_stuck_groups: Read, edge_group,
                 (page: $crate::storage::Page) -> Vec<$crate::identity::ExecutionId>;
-            /// Executions whose lease, attempt or deadline is over, in id order.
+            /// Executions whose lease, attempt or deadline is over, in id order, each once; what is
+            /// over at `now` is over, what is terminal is not overdue.
             ScanOverdue scan_overdue: Read, execution,
                 (scan: $crate::storage::OverdueScan) -> Vec<$crate::identity::ExecutionId>;
-            /// The groups that a hop from these upstreams may change, in id order: their pending
-            /// edges, and on from every group that one of them makes impossible.
+            /// The groups that a hop from these upstreams may change, in id order: those of the
+            /// pending edges of the terminal ones, and on from every undecided `AllOf` group that
+            /// such an edge makes impossible while its downstream is blocked, as from a skipped
+            /// upstream. At most `limit`: those that fewer edges reach come first.
             PlanGroups plan_groups: Read, edge,
                 (query: $crate::storage::PlanQuery) -> Vec<$crate::identity::ExecutionId>;
-            /// A completion event by its number.
+            /// A completion event by its number, if it was committed.
             ReadEvent read_event: Read, completion_event,
                 (id: $crate::storage::EventId) -> Option<$crate::storage::Event>;
-            /// A flow.
+            /// A flow, if there is one.
             DescribeFlow describe_flow: Read, flow,
                 (key: $crate::identity::FlowKey) -> Option<$crate::storage::Flow>;
             /// The executions of a flow, in id order.
@@ -142,10 +174,10 @@ macro_rules! with_verbs {
             /// The groups of a flow, in id order.
             DescribeGroups describe_groups: Read, edge_group,
                 (key: $crate::identity::FlowKey) -> Vec<$crate::storage::Group>;
-            /// The edges of a flow, in key order.
+            /// The edges of a flow, found through its groups, in key order.
             DescribeEdges describe_edges: Read, edge,
                 (key: $crate::identity::FlowKey) -> Vec<$crate::storage::Edge>;
-            /// An execution.
+            /// An execution, if there is one.
             DescribeExecution describe_execution: Read, execution,
                 (id: $crate::identity::ExecutionId) -> Option<$crate::storage::ExecutionView>;
         }

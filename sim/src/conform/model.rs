@@ -41,9 +41,8 @@ pub enum Seat {
 pub enum Reader {
     /// Each verb sees what is committed.
     Statement,
-    /// All verbs see what was committed when the first of them began: opening sends no statement
-    /// that needs a snapshot.
-    Snapshot(Option<Box<Database>>),
+    /// All verbs see what was committed when it was opened.
+    Snapshot(Box<Database>),
 }
 
 /// An open transaction.
@@ -185,7 +184,10 @@ impl Way {
                 model.seats[seat] = Seat::Open(Box::new(open));
             }
             (Control::Statement, _) => model.seats[seat] = Seat::Reader(Reader::Statement),
-            (Control::Snapshot, _) => model.seats[seat] = Seat::Reader(Reader::Snapshot(None)),
+            (Control::Snapshot, _) => {
+                let frozen = Box::new(model.database.frozen());
+                model.seats[seat] = Seat::Reader(Reader::Snapshot(frozen));
+            }
             (Control::Commit, Seat::Open(open)) => {
                 model.database.commit(open.session, &mut Commit::default());
             }
@@ -211,8 +213,6 @@ impl Way {
                 self.told(seat, result);
             }
             Seat::Reader(Reader::Snapshot(frozen)) => {
-                let database = &self.model.database;
-                let frozen = frozen.get_or_insert_with(|| Box::new(database.frozen()));
                 let result = call.scan(frozen);
                 self.told(seat, result);
             }

@@ -90,23 +90,14 @@ pub fn runtime() -> Trouble<Runtime> {
     Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())
 }
 
-/// Makes the schema anew.
+/// Makes the schema.
 pub fn prepare(address: &Address) -> Trouble<()> {
     runtime()?.block_on(async {
         let options = options(address, WaitLimits::default())?;
         let said = |error: sluicegate::storage::postgres::OpenError| error.to_string();
-        PostgresStorage::drop_schema(&options).await.map_err(said)?;
         let storage = PostgresStorage::open(options).await.map_err(said)?;
         storage.close().await;
         Ok(())
-    })
-}
-
-/// Takes the schema away.
-pub fn clean_up(address: &Address) -> Trouble<()> {
-    runtime()?.block_on(async {
-        let options = options(address, WaitLimits::default())?;
-        PostgresStorage::drop_schema(&options).await.map_err(|error| error.to_string())
     })
 }
 

@@ -18,6 +18,7 @@ mod rows;
 mod scans;
 mod session;
 mod sets;
+pub mod storage;
 mod table;
 mod takes;
 mod writes;

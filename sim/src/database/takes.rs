@@ -78,7 +78,7 @@ impl Database {
         }
         let still_claimable = |member: &Member| member.execution.is_claimable(query.now);
         let taken = self.take_candidates(session, cursor, limit, still_claimable);
-        taken.map(|()| Ok(self.reply(cursor, |db, slot| db.grant(slot, session, query)))).into()
+        taken.map(|()| Ok(self.grant_best(session, cursor, query))).into()
     }
 
     /// What a planted bug does after a wait: the candidates of a statement are chosen anew.
@@ -88,8 +88,8 @@ impl Database {
         self.choose_by_key::<V>(session, cursor, keys);
     }
 
-    /// Locks candidates that nobody else holds until it has enough, and moves those that still
-    /// qualify to the front. A row that no longer does is dropped; its lock stays.
+    /// Locks candidates that nobody else holds until it has enough of each lane, and moves those
+    /// that still qualify to the front. A row that no longer does is dropped; its lock stays.
     fn take_candidates(
         &mut self,
         session: SessionId,
@@ -97,9 +97,7 @@ impl Database {
         limit: usize,
         qualifies: impl Fn(&Member) -> bool,
     ) -> Progress<()> {
-        while cursor.got < limit
-            && let Some(slot) = cursor.candidates.get(cursor.at).copied()
-        {
+        while let Some(slot) = self.next_candidate(cursor, limit) {
             cursor.at += 1;
             let Some(acquired) = self.acquire_free(session, TableName::Execution.row(slot)) else {
                 if self.mutant == Some(ModelMutant::M05) {
@@ -111,11 +109,51 @@ impl Database {
                 cursor.candidates[cursor.got] = slot;
                 cursor.got += 1;
             }
-            let wants_more = cursor.got < limit && cursor.at < cursor.candidates.len();
+            let wants_more = self.next_candidate(cursor, limit).is_some();
             self.pause_after(acquired, wants_more)?;
         }
         cursor.candidates.truncate(cursor.got);
         Ok(())
+    }
+
+    /// Goes to the next candidate of a lane of which the statement has not got enough.
+    fn next_candidate(&self, cursor: &mut Cursor, limit: usize) -> Option<Slot> {
+        loop {
+            let slot = *cursor.candidates.get(cursor.at)?;
+            if limit == usize::MAX {
+                return Some(slot);
+            }
+            // The candidates of a lane stand together, so what it got of this one came last.
+            let got = cursor.candidates[..cursor.got].iter().rev();
+            let of_lane = got.take_while(|got| self.lane(**got) == self.lane(slot)).count();
+            if of_lane < limit {
+                return Some(slot);
+            }
+            cursor.at += 1;
+        }
+    }
+
+    /// The lane of an execution, which is constant.
+    fn lane(&self, slot: Slot) -> Option<&str> {
+        let row = self.executions.row(slot);
+        let member = row.committed.as_ref().or(row.dirty.as_ref());
+        member.map(|member| &*member.definition.lane)
+    }
+
+    /// Grants the best of what a claim got in all its lanes and ends it; what it locked beyond its
+    /// limit stays locked as it is.
+    fn grant_best(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        query: &ClaimQuery,
+    ) -> Vec<Grant> {
+        let key = |slot: &Slot| self.executions.visible(*slot, session).map(claim_key);
+        if !cursor.candidates.is_sorted_by_key(key) {
+            cursor.candidates.sort_unstable_by_key(key);
+        }
+        cursor.candidates.truncate(query.limit as usize);
+        self.reply(cursor, |db, slot| db.grant(slot, session, query))
     }
 
     /// Reads what the statement got and ends it.
@@ -143,14 +181,30 @@ impl Database {
         Some(Grant { execution, definition })
     }
 
-    /// Fixes what a claim may get, in claim order. Where locks are not taken one step at a time,
-    /// nothing can change before the statement ends, so that the first free rows are enough.
+    /// Fixes what a claim may get, lane by lane, in claim order.
     fn choose_claimable(&self, session: SessionId, cursor: &mut Cursor, query: &ClaimQuery) {
+        for lane in &query.lanes {
+            self.choose_in_lane(session, cursor, query, lane);
+        }
+    }
+
+    /// Adds what a claim may get of one lane. Where locks are not taken one step at a time, nothing
+    /// can change before the statement ends, so that the first free rows are enough.
+    fn choose_in_lane(
+        &self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        query: &ClaimQuery,
+        lane: &str,
+    ) {
         let (limit, mut free) = (query.limit as usize, 0);
         let wants = |slot: Slot| {
             let visible = self.executions.visible(slot, session);
-            visible.is_some_and(|member| self.may_be_claimed(member, session, query))
+            visible.is_some_and(|member| {
+                *member.definition.lane == *lane && self.may_be_claimed(member, session, query)
+            })
         };
+        let first = cursor.candidates.len();
         for (key, slot) in self.sets.ready() {
             if !self.granular && free == limit {
                 break;
@@ -166,7 +220,7 @@ impl Database {
         cursor.candidates.extend(self.own_executions(session).filter(|slot| wants(*slot)));
         if cursor.candidates.len() > committed {
             let key = |slot: &Slot| self.executions.visible(*slot, session).map(claim_key);
-            cursor.candidates.sort_unstable_by_key(key);
+            cursor.candidates[first..].sort_unstable_by_key(key);
         }
     }
 
@@ -175,7 +229,6 @@ impl Database {
         let (execution, definition) = (&member.execution, &member.definition);
         let in_scope = query.partitions.contains(&execution.id.partition.0)
             && query.namespace.as_ref().is_none_or(|wanted| *wanted == definition.namespace)
-            && query.lanes.contains(&definition.lane)
             && (query.kinds.is_empty() || query.kinds.contains(&definition.kind));
         if !in_scope || !execution.is_claimable(query.now) {
             return false;

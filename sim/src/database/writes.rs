@@ -4,7 +4,8 @@
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::storage::{
-    Edge, EdgeFlip, EdgeKey, ExecutionWrite, Group, Guarded, Resolution, Result, ResultChange,
+    Edge, EdgeFlip, EdgeKey, Execution, ExecutionWrite, Group, Guarded, Resolution, Result,
+    ResultChange,
 };
 
 use super::Database;
@@ -60,9 +61,11 @@ impl Database {
                 self.choose_write(session, cursor, &group.downstream, |_: &Group| true);
             }
         }
-        self.write_candidates(session, cursor, |_: &Group, row| Some(rows[row]))
-            .map(|()| Ok(self.written_keys::<Group>(cursor).len() as u64))
-            .into()
+        self.write_candidates(session, cursor, |group: &Group, row| {
+            Some(counted(group, &rows[row]))
+        })
+        .map(|()| Ok(self.written_keys::<Group>(cursor).len() as u64))
+        .into()
     }
 
     /// Adds one row of the argument to the candidates, as nothing if it is not visible or its guard
@@ -133,7 +136,14 @@ fn written(member: &Member, write: &ExecutionWrite) -> Option<Member> {
         ResultChange::Set(bytes) => Some(bytes.clone()),
         ResultChange::Clear => None,
     };
-    Some(Member { execution: write.after, definition: member.definition.clone(), worker, result })
+    let Execution { flow, retry, .. } = member.execution;
+    let execution = Execution { flow, retry, ..write.after };
+    Some(Member { execution, definition: member.definition.clone(), worker, result })
+}
+
+fn counted(group: &Group, row: &Group) -> Group {
+    let Group { satisfied, unsatisfied, decision, .. } = *row;
+    Group { satisfied, unsatisfied, decision, ..*group }
 }
 
 fn may_flip(edge: &Edge, flip: &EdgeFlip) -> bool {

@@ -7,6 +7,7 @@ mod columns;
 mod error;
 mod link;
 mod migrate;
+mod notices;
 mod options;
 mod parameters;
 mod pool;
@@ -16,12 +17,14 @@ mod transaction;
 
 use std::sync::Arc;
 
+use crate::environment::Relay;
 use crate::identity::PartitionCount;
 use crate::storage::{Consistency, Result, Storage};
 
 pub use crate::storage::schema::{Migration, Migrations};
 pub use error::OpenError;
 pub use migrate::{MIGRATIONS, SCHEMA_VERSION};
+pub use notices::RECONNECT_PAUSE_MAX;
 pub use options::{
     ACQUIRE_TIMEOUT, CONNECTIONS_MAX, IDLE_IN_TRANSACTION_TIMEOUT, LOCK_TIMEOUT, PostgresOptions,
     STATEMENT_TIMEOUT,
@@ -68,6 +71,17 @@ impl PostgresStorage {
     /// The partition count of the database.
     pub fn partitions(&self) -> PartitionCount {
         self.shared.options.partitions
+    }
+
+    /// Carries notices between this process and the others of the database, until it is dropped.
+    ///
+    /// It uses two connections of its own, one that listens and one that tells. Telling happens
+    /// after the commits, many at once: inside of them it would make commits queue for one lock of
+    /// the server. A lost connection is opened again with growing pauses of at most
+    /// [`RECONNECT_PAUSE_MAX`]; since what was told meanwhile is lost, the process is woken then.
+    /// Losing notices costs latency, never progress. Cancellation: dropping the future ends it.
+    pub async fn relay<R: Relay>(&self, process: &R) {
+        notices::relay(&self.shared.options, process).await;
     }
 
     /// Closes the connections that are not lent out.

@@ -21,12 +21,19 @@ use crate::storage::{CommitError, Result, StorageError};
 /// A statement with its parameters.
 pub(super) type PgQuery<'q> = sqlx::query::Query<'q, Postgres, PgArguments>;
 
-/// What a session says of itself when it is opened.
+/// What a session says of itself when it is opened. A setting that only later servers know cannot
+/// be sent along with the connection; caching the inner side of a join by key gains nothing where
+/// every key comes once.
 const INTRODUCTION: &str = "select
   pg_backend_pid() as pid,
   current_setting('server_version_num')::int4 as version,
   current_setting('plan_cache_mode') as plans,
-  current_setting('transaction_read_only') as read_only";
+  current_setting('transaction_read_only') as read_only,
+  (
+    select set_config(name, 'off', false)
+    from pg_catalog.pg_settings
+    where name = 'enable_memoize'
+  ) as memoize";
 
 /// What all handles of one storage share.
 pub(super) struct Shared {
@@ -77,7 +84,8 @@ impl Begin {
     fn sql(self) -> &'static str {
         match self {
             Begin::Write => "begin isolation level read committed read write",
-            Begin::Read => "begin isolation level repeatable read read only",
+            // `begin` alone would see the instant of its first read.
+            Begin::Read => "begin isolation level repeatable read read only; select 1",
         }
     }
 }
@@ -159,6 +167,11 @@ impl Session {
         let (pid, version, plans, read_only) = read().map_err(|e| error::of_open(&e))?;
         admit(version, &plans, &read_only)?;
         Ok(Self { connection, pid })
+    }
+
+    /// The server process that works for it.
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
     }
 
     /// The connection itself: for migrations and tools.

@@ -15,6 +15,19 @@ fn submission(flow: u128) -> Submission {
     }
 }
 
+fn attempt(number: u16) -> Attempt {
+    Attempt {
+        key: AttemptKey { execution: id(number), incarnation: 0, attempt: 1 },
+        epoch: 1,
+        nonce: 2,
+        end: AttemptEnd::Completed,
+        reported: Reported::Finished(Outcome::Succeeded),
+        payload_hash: 0,
+        granted_at: NOW,
+        ended_at: NOW,
+    }
+}
+
 #[track_caller]
 fn check_corrupt<T: Debug>(step: Step<Result<T>>, name: &str) {
     match step {
@@ -126,16 +139,7 @@ fn deleted_events_are_gone_and_new_ones_may_follow() {
 
 #[test]
 fn a_second_row_of_one_attempt_execution_group_or_edge_is_corrupt() {
-    let attempt = Attempt {
-        key: AttemptKey { execution: id(1), incarnation: 0, attempt: 1 },
-        epoch: 1,
-        nonce: 2,
-        end: AttemptEnd::Completed,
-        reported: Reported::Finished(Outcome::Succeeded),
-        payload_hash: 0,
-        granted_at: NOW,
-        ended_at: NOW,
-    };
+    let attempt = attempt(1);
     let mut db = two_joins();
     let a = db.open_session(1);
     let cursor = Cursor::default;
@@ -199,4 +203,26 @@ fn a_key_that_comes_twice_in_one_large_statement_is_corrupt_and_leaves_nothing()
     commit(&mut db, a);
     assert_eq!(db.executions().count(), 20);
     assert_eq!(state_of(&db, 7), State::Ready);
+}
+
+#[test]
+fn an_event_or_an_attempt_of_no_execution_is_corrupt() {
+    let mut db = ready_to(1);
+    let a = db.open_session(1);
+    let events = [event(1), event(2)];
+    check_corrupt(db.insert_events(a, &mut Cursor::default(), &events), "completion_event");
+    db.abort(a);
+    let attempts = [attempt(2)];
+    let b = db.open_session(1);
+    check_corrupt(db.insert_attempts(b, &mut Cursor::default(), &attempts), "attempt");
+}
+
+#[test]
+fn events_of_one_statement_are_numbered_in_key_order() {
+    let mut db = ready_to(2);
+    let a = db.open_session(1);
+    done(db.insert_events(a, &mut Cursor::default(), &[event(2), event(1)]));
+    let commit = commit(&mut db, a);
+    let numbered = commit.events.iter().map(|(id, event)| (id.0, event.execution));
+    assert_eq!(numbered.collect::<Vec<_>>(), [(1, id(1)), (2, id(2))]);
 }

@@ -50,6 +50,50 @@ fn claims_go_by_priority_with_ageing_then_not_before_then_id() {
     assert_eq!(claimed(&mut db, a, &query), ids(&[4, 2, 5, 3, 1]));
 }
 
+/// Ready executions 1 to 6: the odd ones in lane `left`, the even ones in lane `right`.
+fn two_lanes() -> Database {
+    let row = |number: u16| {
+        let mut row = member(number, State::Ready);
+        row.definition.lane = if number % 2 == 1 { "left" } else { "right" }.into();
+        row
+    };
+    seeded(&[1, 2, 3, 4, 5, 6].map(row), &[])
+}
+
+fn claim_of_both(limit: u32) -> ClaimQuery {
+    ClaimQuery { lanes: vec!["right".into(), "left".into()], ..claim(limit) }
+}
+
+#[test]
+fn a_claim_locks_up_to_its_limit_in_each_lane_and_grants_the_best_of_all() {
+    let mut db = two_lanes();
+    let (a, b) = (db.open_session(1), db.open_session(2));
+    assert_eq!(claimed(&mut db, a, &claim_of_both(2)), ids(&[1, 2]));
+    assert_eq!(db.locks_held(a), 4, "3 and 4 are locked and not granted");
+    assert_eq!(claimed(&mut db, b, &claim_of_both(9)), ids(&[5, 6]));
+    commit(&mut db, b);
+    let commit_of_a = commit(&mut db, a);
+    assert_eq!(commit_of_a.executions.len(), 2, "a row that was not granted is not written");
+    let c = db.open_session(3);
+    assert_eq!(claimed(&mut db, c, &claim_of_both(9)), ids(&[3, 4]));
+}
+
+#[test]
+fn a_claim_walks_its_lanes_one_after_the_other() {
+    let mut db = two_lanes();
+    db.granular = true;
+    let (a, b) = (db.open_session(1), db.open_session(2));
+    let mut cursor = Cursor::default();
+    assert_eq!(db.claim_executions(a, &mut cursor, &claim_of_both(1)), Step::Yield);
+    let free = done(db.take_executions(b, &mut Cursor::default(), &ids(&[2])));
+    assert_eq!(free, [], "the first row of the first lane is locked");
+    lock(&mut db, b, &[1]);
+    let grants = done(db.claim_executions(a, &mut cursor, &claim_of_both(1)));
+    assert_eq!(grants.iter().map(|grant| grant.execution.id).collect::<Vec<_>>(), ids(&[2]));
+    let free = done(db.take_executions(b, &mut Cursor::default(), &ids(&[3, 4])));
+    assert_eq!(free.iter().map(|row| row.id).collect::<Vec<_>>(), ids(&[4]));
+}
+
 #[test]
 fn a_claim_leaves_what_it_did_not_ask_for() {
     let change = |number: u16, change: &dyn Fn(&mut NewExecution)| {

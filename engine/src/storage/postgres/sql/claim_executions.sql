@@ -10,7 +10,7 @@ with chosen as materialized (
     select
       x.partition,
       x.id,
-      x.claim_rank,
+      sluicegate.claim_rank(x.not_before, x.priority) as claim_rank,
       x.not_before
     from sluicegate.execution as x
     join sluicegate.flow as f
@@ -24,7 +24,11 @@ with chosen as materialized (
     and ($12::text is null or x.namespace = $12::text)
     and ($13::text[] is null or x.kind = any ($13::text[]))
     and (f.closing is null or f.closing = 1)
-    order by x.claim_rank, x.not_before, x.partition, x.id
+    order by
+      sluicegate.claim_rank(x.not_before, x.priority),
+      x.not_before,
+      x.partition,
+      x.id
     limit $8::int8
     for no key update of x skip locked
   ) as c

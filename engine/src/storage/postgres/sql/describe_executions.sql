@@ -38,4 +38,4 @@ select
 from sluicegate.execution as x
 where x.partition = $1::int4
 and x.flow = $2::uuid
-order by x.partition, x.flow, x.id
+order by x.id

@@ -13,4 +13,4 @@ select
 from sluicegate.edge_group as g
 where g.partition = $1::int4
 and g.flow = $2::uuid
-order by g.partition, g.flow, g.downstream
+order by g.downstream

@@ -20,12 +20,6 @@ set
   worker = iif(:nonce is null, null, worker),
   instance = iif(:nonce is null, null, instance),
   finished_at = :finished_at,
-  max_attempts = :max_attempts,
-  backoff = :backoff,
-  backoff_delay_ms = :backoff_delay_ms,
-  backoff_factor = :backoff_factor,
-  backoff_cap_ms = :backoff_cap_ms,
-  attempt_timeout_ms = :attempt_timeout_ms,
   result = iif(:keep_result, result, :result)
 where partition = :partition
 and id = :id

@@ -1,0 +1,246 @@
+//! Storages that are wrong in one way each, and the case that must reject each of them.
+
+use std::any::Any;
+
+use sluicegate::identity::ExecutionId;
+use sluicegate::state::ClosePolicy;
+use sluicegate::storage::conformance::{Concurrency, Subject, run_all, run_some};
+use sluicegate::storage::{
+    ClaimQuery, EdgeFlip, Execution, ExecutionWrite, Flow, Grant, Group, Guarded, NewEvent,
+    OverdueScan, Page, PlanQuery, ResultChange, UpstreamScan, Verb,
+};
+use sluicegate_sim::database::ModelMutant;
+use sluicegate_sim::database::storage::DatabaseStorage;
+
+use crate::subjects::Model;
+use crate::tampering::{Defect, Tamper, Tampering, Wrong};
+
+struct Tampered<S> {
+    inner: S,
+    defect: Defect,
+}
+
+impl<S: Subject> Subject for Tampered<S> {
+    type Storage = Tampering<S::Storage>;
+
+    async fn fresh(&self) -> Self::Storage {
+        Tampering { inner: self.inner.fresh().await, defect: self.defect }
+    }
+
+    fn concurrency(&self) -> Concurrency {
+        self.inner.concurrency()
+    }
+
+    async fn waiting(&self, storage: &Self::Storage) -> Option<usize> {
+        self.inner.waiting(&storage.inner).await
+    }
+}
+
+const RIGHT: Defect = Defect { arguments: |_, _| (), reply: |_, _| (), wrong: Wrong::Nothing };
+
+fn of_arguments(arguments: Tamper) -> Defect {
+    Defect { arguments, ..RIGHT }
+}
+
+fn of_reply(reply: Tamper) -> Defect {
+    Defect { reply, ..RIGHT }
+}
+
+fn of(wrong: Wrong) -> Defect {
+    Defect { wrong, ..RIGHT }
+}
+
+/// Changes an argument or a reply if it is of that type.
+fn change<T: 'static>(value: &mut dyn Any, change: impl FnOnce(&mut T)) {
+    if let Some(value) = value.downcast_mut() {
+        change(value);
+    }
+}
+
+/// Runs the one case and checks that it rejects the defect.
+async fn rejects(case: &str, defect: Defect) {
+    let subject = Tampered { inner: Model, defect };
+    let report = run_some(&subject, |one| one.name == case).await;
+    assert_eq!(report.ran, 1, "there is no case {case}");
+    assert!(report.broke(case), "{case} accepts a storage that is wrong");
+    let right = Tampered { inner: Model, defect: RIGHT };
+    run_some(&right, |one| one.name == case).await.assert_kept();
+}
+
+#[tokio::test]
+async fn replies_out_of_order_are_rejected() {
+    let defect = of_reply(|verb, reply| {
+        if verb == Verb::LockExecutions {
+            change::<Vec<Execution>>(reply, |rows| rows.reverse());
+        }
+    });
+    rejects("locked_executions_come_in_id_order", defect).await;
+    let defect = of_reply(|verb, reply| {
+        if verb == Verb::ClaimExecutions {
+            let id = |grant: &Grant| grant.execution.id;
+            change::<Vec<Grant>>(reply, |grants| grants.sort_by_key(id));
+        }
+    });
+    rejects("grants_come_in_claim_order", defect).await;
+    let defect = of_reply(|verb, reply| {
+        if verb == Verb::PlanGroups {
+            change::<Vec<ExecutionId>>(reply, |groups| groups.reverse());
+        }
+    });
+    rejects("a_plan_holds_the_groups_of_pending_edges_in_id_order", defect).await;
+}
+
+#[tokio::test]
+async fn guards_that_are_let_go_of_are_rejected() {
+    let defect = of_arguments(|_, rows| {
+        change::<Vec<EdgeFlip>>(rows, |rows| {
+            rows.iter_mut().for_each(|row| row.guarded = Guarded::No);
+        });
+    });
+    rejects("an_edge_is_flipped_once", defect).await;
+    rejects("a_row_in_another_state_stays_as_it_is", of(Wrong::WriteIsUnguarded)).await;
+    rejects("a_row_at_another_epoch_stays_as_it_is", of(Wrong::WriteIsUnguarded)).await;
+    rejects("a_guard_holds_once", of(Wrong::WriteIsUnguarded)).await;
+}
+
+#[tokio::test]
+async fn locks_that_pass_over_and_takes_that_wait_are_rejected() {
+    rejects("a_take_passes_over_held_rows", of(Wrong::TakeWaits)).await;
+    rejects("a_lock_waits_and_returns_the_newest_version", of(Wrong::LockPassesOver)).await;
+    rejects("locks_are_taken_one_by_one_in_id_order", of(Wrong::LockPassesOver)).await;
+}
+
+#[tokio::test]
+async fn ends_that_do_not_end_are_rejected() {
+    rejects("a_rollback_leaves_nothing", of(Wrong::RollbackCommits)).await;
+    rejects("a_commit_keeps_everything", of(Wrong::CommitForgets)).await;
+    rejects("a_reader_of_one_instant_sees_no_later_commit", of(Wrong::InstantMoves)).await;
+}
+
+#[tokio::test]
+async fn scans_that_leave_their_page_are_rejected() {
+    fn page(argument: &mut dyn Any, tamper: fn(&mut Page)) {
+        change::<UpstreamScan>(argument, |scan| tamper(&mut scan.page));
+        change::<OverdueScan>(argument, |scan| tamper(&mut scan.page));
+        change::<Page>(argument, tamper);
+    }
+    for case in [
+        "upstreams_come_in_pages",
+        "stuck_groups_come_in_pages",
+        "overdue_executions_come_in_pages",
+    ] {
+        rejects(case, of_arguments(|_, scan| page(scan, |page| page.limit = 99))).await;
+        rejects(case, of_arguments(|_, scan| page(scan, |page| page.after = None))).await;
+    }
+    for case in [
+        "upstreams_are_of_their_scope",
+        "stuck_groups_are_of_their_scope",
+        "overdue_executions_are_of_their_scope",
+    ] {
+        for tamper in [
+            (|_, scan| page(scan, |page| page.scope.namespace = None)) as Tamper,
+            |_, scan| page(scan, |page| page.scope.instance_tag = None),
+            |_, scan| page(scan, |page| page.scope.partitions.start = 0),
+        ] {
+            rejects(case, of_arguments(tamper)).await;
+        }
+    }
+    let late = of_arguments(|_, scan| change::<UpstreamScan>(scan, |scan| scan.finished_by = None));
+    rejects("upstreams_had_ended_by_then", late).await;
+    let endless = of_arguments(|_, query| change::<PlanQuery>(query, |query| query.limit = 999));
+    rejects("a_plan_stops_at_its_limit", endless).await;
+}
+
+#[tokio::test]
+async fn claims_of_what_was_not_asked_for_are_rejected() {
+    let checks: [(&str, Tamper); 6] = [
+        ("a_row_waits_for_its_time", |_, query| {
+            change::<ClaimQuery>(query, |query| query.now.0 += 1);
+        }),
+        ("only_the_namespace_asked_for_is_granted", |_, query| {
+            change::<ClaimQuery>(query, |query| query.namespace = None);
+        }),
+        ("only_the_kinds_asked_for_are_granted", |_, query| {
+            change::<ClaimQuery>(query, |query| query.kinds.clear());
+        }),
+        ("only_the_partitions_asked_for_are_granted", |_, query| {
+            change::<ClaimQuery>(query, |query| query.partitions.start = 0);
+        }),
+        ("a_claim_of_nothing_grants_nothing", |_, query| {
+            change::<ClaimQuery>(query, |query| query.limit += 1);
+        }),
+        ("a_closed_flow_starts_nothing", |_, flow| {
+            change::<Flow>(flow, |flow| {
+                flow.closing = flow.closing.and(Some(ClosePolicy::FlowOnly))
+            });
+        }),
+    ];
+    for (case, arguments) in checks {
+        rejects(case, of_arguments(arguments)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_stored_as_written_is_rejected() {
+    let checks: [(&str, Tamper); 4] = [
+        ("counters_and_decisions_are_stored", |verb, rows| {
+            if verb == Verb::WriteGroups {
+                change::<Vec<Group>>(rows, |rows| {
+                    rows.iter_mut().for_each(|row| row.satisfied = 0)
+                });
+            }
+        }),
+        ("a_result_is_set_kept_and_cleared", |_, rows| {
+            change::<Vec<ExecutionWrite>>(rows, |rows| {
+                let cleared = rows.iter_mut().filter(|row| row.result == ResultChange::Clear);
+                cleared.for_each(|row| row.result = ResultChange::Keep);
+            });
+        }),
+        ("values_at_the_edges_of_an_execution_read_back", |_, rows| {
+            change::<Vec<sluicegate::storage::NewExecution>>(rows, |rows| {
+                rows.iter_mut().for_each(|row| row.execution.epoch &= u64::MAX >> 1);
+            });
+        }),
+        ("every_outcome_and_instant_reads_back", |_, rows| {
+            change::<Vec<NewEvent>>(rows, |rows| {
+                rows.iter_mut().for_each(|row| row.occurred_at.0 = row.occurred_at.0.max(0));
+            });
+        }),
+    ];
+    for (case, arguments) in checks {
+        rejects(case, of_arguments(arguments)).await;
+    }
+}
+
+/// The simulated Postgres with a planted bug.
+struct Planted(ModelMutant);
+
+impl Subject for Planted {
+    type Storage = DatabaseStorage;
+
+    async fn fresh(&self) -> DatabaseStorage {
+        let storage = DatabaseStorage::new();
+        storage.with_database(|database| database.mutant = Some(self.0));
+        storage
+    }
+
+    fn concurrency(&self) -> Concurrency {
+        Concurrency::RowLocks
+    }
+
+    async fn waiting(&self, storage: &DatabaseStorage) -> Option<usize> {
+        Some(storage.waiting())
+    }
+}
+
+#[tokio::test]
+async fn planted_bugs_of_the_model_are_rejected() {
+    for (mutant, case) in [
+        (ModelMutant::M02, "rows_added_while_a_lock_waits_are_left_out"),
+        (ModelMutant::M04, "a_lock_is_exclusive_among_groups_too"),
+        (ModelMutant::M05, "a_claim_passes_over_held_rows"),
+    ] {
+        let report = run_all(&Planted(mutant)).await;
+        assert!(report.broke(case), "{case} accepts {}:\n{report}", mutant.id());
+    }
+}
