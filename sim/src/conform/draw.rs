@@ -5,12 +5,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sluicegate::storage::{Kind, Verb};
 
+use super::build::{Given, call};
 use super::calls::{Place, place};
 use super::lockstep::Source;
 use super::model::{Model, Seat};
 use super::names::Names;
-use super::seen::Seen;
-use super::words::{Control, Step, Words};
+use super::seen::{NewKey, Seen, new_keys};
+use super::words::{Control, Head, Step, Words};
 
 /// Sessions of a schedule.
 const SEATS: std::ops::RangeInclusive<usize> = 2..=4;
@@ -18,6 +19,11 @@ const SEATS: std::ops::RangeInclusive<usize> = 2..=4;
 const STEPS: std::ops::RangeInclusive<usize> = 10..=24;
 /// Verbs that a schedule prefers.
 const FOCUS: std::ops::RangeInclusive<usize> = 1..=4;
+
+/// Inserts that are drawn again at most, one after the other.
+const REDRAWS_MAX: usize = 8;
+/// Inserts of a taken key that are kept, of a hundred.
+const TAKEN_PERCENT: usize = 4;
 
 /// Upstreams and downstreams of the flow that the setup commits.
 const UPSTREAMS: &[&str] = &["a", "b"];
@@ -94,6 +100,27 @@ impl Drawn {
         verbs[self.dice.below(verbs.len())]
     }
 
+    /// An insert of a key that is taken ends its transaction, and its connection with it: most are
+    /// drawn again, until their keys are new.
+    fn mostly_new(&mut self, model: &Model, seen: &Seen, mut words: Words) -> Words {
+        for _ in 0..REDRAWS_MAX {
+            let given = Given { words: &words, names: model.names(), seen };
+            let keys = match words.head {
+                Head::Verb(verb) if verb.descriptor().kind == Kind::Insert => {
+                    call(&given).map(|call| new_keys(&call)).unwrap_or_default()
+                }
+                _ => return words,
+            };
+            let taken = |key: &NewKey| model.has_committed(*key) || seen.has_inserted(*key);
+            if !keys.iter().any(taken) || self.dice.percent(TAKEN_PERCENT) {
+                return words;
+            }
+            let verb = self.next_verb(Place::Transaction);
+            words = draw(&mut self.dice, verb, seen, model.names());
+        }
+        Words::control(Control::Rollback)
+    }
+
     /// What a session with an open transaction does next.
     fn in_transaction(&mut self, seen: &Seen, names: Names) -> Words {
         if self.dice.percent(14) {
@@ -144,8 +171,8 @@ impl Source for Drawn {
                 draw(&mut self.dice, verb, &Seen::default(), model.names())
             }
             Seat::Open(open) => {
-                let seen = open.seen.clone();
-                self.in_transaction(&seen, model.names())
+                let words = self.in_transaction(&open.seen, model.names());
+                self.mostly_new(model, &open.seen, words)
             }
         };
         Some(Step { seat, words })
@@ -218,7 +245,7 @@ fn keys(dice: &mut Dice, of: &[&'static str], most: usize) -> Vec<&'static str> 
 /// What an attempt or an event is of. Rarely of no execution, which is an error.
 fn ended(dice: &mut Dice) -> Vec<&'static str> {
     let mut rows = dice.some(&["a", "b", "c", "r", "s"], 3);
-    if dice.percent(6) {
+    if dice.percent(3) {
         rows.push(dice.pick(&["n1", NOWHERE]));
     }
     rows
@@ -280,7 +307,7 @@ fn draw_insert(dice: &mut Dice, verb: Verb) -> Words {
         Verb::InsertSiblingRequests => words(verb).with("rows", &dice.some(&["c", "d", "n1"], 3)),
         Verb::InsertAttempts => {
             let rows = ended(dice);
-            let number = dice.pick(&["1", "1", "2", "3"]);
+            let number = dice.pick(&["1", "1", "2", "3", "4"]);
             let end = dice.pick(&["completed", "released", "expired"]);
             words(verb).with("rows", &rows).with("number", &[number]).with("end", &[end])
         }

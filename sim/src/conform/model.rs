@@ -9,7 +9,7 @@ use super::build::{Given, attempt_key, call};
 use super::calls::{Call, Reply};
 use super::names::Names;
 use super::outcome::{Answer, Failure, Outcome};
-use super::seen::Seen;
+use super::seen::{NewKey, Seen};
 use super::words::{Control, Head, Words};
 use crate::database::{Cursor, Database, ModelMutant, SessionId, Step};
 use crate::history::Commit;
@@ -93,6 +93,20 @@ impl Model {
     /// What a session has open.
     pub fn seat(&self, seat: usize) -> &Seat {
         &self.seats[seat]
+    }
+
+    /// True if a committed row has that key.
+    pub fn has_committed(&self, key: NewKey) -> bool {
+        let database = &self.database;
+        match key {
+            NewKey::Execution(id) => database.execution(id).is_some(),
+            NewKey::Group(id) => database.group(id).is_some(),
+            NewKey::Edge(key) => database.edge(key).is_some(),
+            NewKey::Attempt(key) => database.attempts().any(|row| row.key == key),
+            NewKey::Event(id, incarnation) => database
+                .events()
+                .any(|row| row.event.execution == id && row.event.incarnation == incarnation),
+        }
     }
 
     /// True while the session's statement waits.

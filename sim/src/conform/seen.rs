@@ -1,18 +1,34 @@
 //! What a transaction has locked and how those rows stand for it, from the replies that it got.
 //! Never asks a database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sluicegate::identity::ExecutionId;
-use sluicegate::storage::{Execution, Group};
+use sluicegate::storage::{AttemptKey, EdgeKey, Execution, Group};
 
 use super::calls::{Call, Reply};
+
+/// A key under which a transaction has inserted a row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum NewKey {
+    /// Of an execution.
+    Execution(ExecutionId),
+    /// Of a group.
+    Group(ExecutionId),
+    /// Of an edge.
+    Edge(EdgeKey),
+    /// Of an attempt.
+    Attempt(AttemptKey),
+    /// Of an event: its execution and incarnation.
+    Event(ExecutionId, u32),
+}
 
 /// Rows that a transaction holds.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Seen {
     executions: BTreeMap<ExecutionId, Execution>,
     groups: BTreeMap<ExecutionId, Group>,
+    inserted: BTreeSet<NewKey>,
 }
 
 impl Seen {
@@ -36,8 +52,14 @@ impl Seen {
         self.groups.values()
     }
 
+    /// True if the transaction has inserted a row under that key.
+    pub fn has_inserted(&self, key: NewKey) -> bool {
+        self.inserted.contains(&key)
+    }
+
     /// Takes note of a reply.
     pub fn note(&mut self, call: &Call, reply: &Reply) {
+        self.inserted.extend(new_keys(call));
         match (call, reply) {
             (_, Reply::LockExecutions(rows) | Reply::TakeExecutions(rows)) => {
                 self.executions.extend(rows.iter().map(|row| (row.id, *row)));
@@ -62,5 +84,21 @@ impl Seen {
             }
             _ => {}
         }
+    }
+}
+
+/// The keys that must be new where a verb inserts.
+pub fn new_keys(call: &Call) -> Vec<NewKey> {
+    match call {
+        Call::InsertExecutions(rows) => {
+            rows.iter().map(|row| NewKey::Execution(row.execution.id)).collect()
+        }
+        Call::InsertGroups(rows) => rows.iter().map(|row| NewKey::Group(row.downstream)).collect(),
+        Call::InsertEdges(rows) => rows.iter().map(|row| NewKey::Edge(row.key)).collect(),
+        Call::InsertAttempts(rows) => rows.iter().map(|row| NewKey::Attempt(row.key)).collect(),
+        Call::InsertEvents(rows) => {
+            rows.iter().map(|row| NewKey::Event(row.execution, row.incarnation)).collect()
+        }
+        _ => Vec::new(),
     }
 }
