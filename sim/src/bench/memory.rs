@@ -1,5 +1,5 @@
-//! The memory that draining a flow takes: of a process that does nothing else, as Linux accounts for
-//! it. Never allocates for others.
+//! The memory that draining a flow takes: of a process that does nothing else, as Linux accounts
+//! for it. Never allocates for others.
 
 use std::process::Stdio;
 
