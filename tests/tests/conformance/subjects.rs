@@ -98,7 +98,7 @@ impl Subject for SqliteMemory {
 impl SqliteFiles {
     /// Work runs on tokio's blocking pool, and writers wait for each other.
     pub(crate) fn waiting() -> Self {
-        Self::new(Duration::from_secs(60), Offload::BlockingPool)
+        Self::new(Duration::from_mins(1), Offload::BlockingPool)
     }
 
     /// Work runs inline, and a second writer is answered `Busy`.
