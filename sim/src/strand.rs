@@ -162,13 +162,14 @@ impl Request {
                     let watch = Stopwatch::start();
                     let left = drained(&place, shape, dispatchers).await?;
                     row.wall += watch.elapsed();
+                    progress.advance(1, u64::from(left.stuck + left.lost > 0));
                     row.absorb(left);
-                    progress.advance(1, 0);
                 }
                 rows.push(row);
             }
         }
         progress.finish();
+        place.clean_up().await?;
         Ok(rows)
     }
 }

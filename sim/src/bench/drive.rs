@@ -10,16 +10,17 @@ use sluicegate::flow::Limits;
 use sluicegate::identity::FlowKey;
 use sluicegate::operations::claim::{ClaimRequest, Sent};
 use sluicegate::operations::report::Report;
+use sluicegate::operations::submit::Submitted;
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::{Grant, Scope};
-use sluicegate::{Engine, EngineError, Settings};
+use sluicegate::{Engine, Settings};
 use tokio::task::JoinSet;
 
 use super::shapes::Shape;
 use crate::report::progress::Stopwatch;
 
 /// How long a claim lasts: no run comes near it.
-const LEASE: Duration = Duration::from_secs(600);
+const LEASE: Duration = Duration::from_mins(10);
 /// Executions that one claim of a preparation takes.
 const CLAIM_MAX: u32 = 1_000;
 /// Workers that prepare a state.
@@ -41,13 +42,9 @@ pub(crate) fn handle(storage: &BoxStorage) -> Handle {
     Engine::new(storage.clone(), SystemEnvironment::new(), settings)
 }
 
-fn told(error: EngineError) -> String {
-    error.to_string()
-}
-
 /// Submits a flow of that shape.
 pub(crate) async fn submit(engine: &Handle, shape: &Shape) -> Result<FlowKey, String> {
-    engine.submit(shape.spec()).await.map(|submitted| submitted.flow()).map_err(told)
+    engine.submit(shape.spec()).await.map(Submitted::flow).map_err(|error| error.to_string())
 }
 
 /// Claims up to so many executions of any flow.
@@ -68,12 +65,12 @@ pub(crate) async fn claim(
         limit,
         lease: LEASE,
     };
-    engine.claim(request).await.map_err(told)
+    engine.claim(request).await.map_err(|error| error.to_string())
 }
 
 /// Reports one granted execution.
 pub(crate) async fn report(engine: &Handle, grant: &Grant, report: Report) -> Result<(), String> {
-    engine.report(grant.token(), report).await.map(drop).map_err(told)
+    engine.report(grant.token(), report).await.map(drop).map_err(|error| error.to_string())
 }
 
 /// The report of a task that does nothing.
@@ -169,7 +166,8 @@ pub(crate) async fn fail_ready(engine: &Handle) -> Result<(), String> {
 pub(crate) async fn expire(engine: &Handle, expected: usize) -> Result<(), String> {
     let mut expired = 0;
     for _ in 0..PASSES_MAX {
-        let report = engine.reaper_tick(&Scope::default()).await.map_err(told)?;
+        let report =
+            engine.reaper_tick(&Scope::default()).await.map_err(|error| error.to_string())?;
         expired += usize::try_from(report.reconciled).unwrap_or(usize::MAX);
         if expired >= expected {
             return Ok(());
@@ -223,7 +221,7 @@ async fn dispatcher(engine: Handle, scope: Scope, watch: Stopwatch) -> Result<Dr
     let mut drained = Drained::default();
     let mut pause = IDLE_PAUSE.0;
     for _ in 0..PASSES_MAX {
-        let report = engine.dispatch_pass(&scope).await.map_err(told)?;
+        let report = engine.dispatch_pass(&scope).await.map_err(|error| error.to_string())?;
         drained.errors += report.errors;
         if report.scanned == 0 {
             return Ok(drained);

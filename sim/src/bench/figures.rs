@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(odd, Spread { median: 5.0, min: 1.0, max: 9.0 });
         let even = Spread::of(&[4.0, 1.0, 2.0, 100.0]);
         assert_eq!(even, Spread { median: 3.0, min: 1.0, max: 100.0 });
-        assert_eq!(Spread::of(&[7.0]).median, 7.0);
+        assert_eq!(Spread::of(&[7.0]), Spread { median: 7.0, min: 7.0, max: 7.0 });
     }
 
     #[test]

@@ -164,6 +164,7 @@ impl Request {
                 let result = self.measure_work(work, &place, &mut progress).await?;
                 rows.push(Row { work, lane: place.lane(), result });
             }
+            place.clean_up().await?;
         }
         progress.finish();
         Ok((rows, settings))

@@ -1,9 +1,10 @@
-//! Where it is measured: fresh databases of one storage, one for each run, opened as a service would
-//! open them. Never measures anything.
+//! Where it is measured: fresh databases of one storage, one for each run, opened as a service
+//! would open them. Never measures anything.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate::storage::Storage;
 use sluicegate::storage::boxed::BoxStorage;
@@ -21,9 +22,9 @@ const CONNECTIONS_MAX: usize = 10;
 /// A storage that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Lane {
-    /// PostgreSQL.
+    /// A Postgres server.
     Postgres,
-    /// SQLite.
+    /// A file.
     Sqlite,
 }
 
@@ -54,6 +55,8 @@ pub(crate) struct Schemas {
     settings: String,
     /// Number of the next schema.
     next: AtomicU32,
+    /// Schemas that exist.
+    made: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// One new database, gone when dropped or, on a server, closed.
@@ -65,7 +68,16 @@ pub(crate) struct Fresh {
 
 enum Opened {
     Sqlite { storage: SqliteStorage, _directory: TempDir },
-    Postgres { storage: PostgresStorage, options: PostgresOptions, url: String },
+    Postgres(Box<Schema>),
+}
+
+/// A schema of its own.
+struct Schema {
+    storage: PostgresStorage,
+    options: PostgresOptions,
+    url: String,
+    name: String,
+    made: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// What a throwaway server is told, to be as durable as an ordinary one.
@@ -102,7 +114,12 @@ impl Place {
             Ok(format!("{settings}, pool of {CONNECTIONS_MAX}"))
         };
         let settings = asked.await.map_err(|error: sqlx::Error| error.to_string())?;
-        Ok(Place::Postgres(Schemas { provided, settings, next: AtomicU32::new(0) }))
+        Ok(Place::Postgres(Schemas {
+            provided,
+            settings,
+            next: AtomicU32::new(0),
+            made: Arc::default(),
+        }))
     }
 
     /// Which storage it is.
@@ -111,6 +128,18 @@ impl Place {
             Place::Sqlite(_) => Lane::Sqlite,
             Place::Postgres(_) => Lane::Postgres,
         }
+    }
+
+    /// Removes what runs that went wrong have left.
+    pub(crate) async fn clean_up(&self) -> Result<(), String> {
+        let Place::Postgres(server) = self else { return Ok(()) };
+        let left = std::mem::take(&mut *server.made.lock().unwrap_or_else(PoisonError::into_inner));
+        for schema in left {
+            let options = PostgresOptions::new(server.url()).map_err(|e| e.to_string())?;
+            let dropped = PostgresStorage::drop_schema(&options.schema(&schema)).await;
+            dropped.map_err(|error| format!("schema {schema} is left behind: {error}"))?;
+        }
+        Ok(())
     }
 
     /// The settings that a figure depends on.
@@ -153,15 +182,17 @@ impl Schemas {
     }
 
     async fn fresh(&self, counters: Option<&Arc<Counters>>) -> Result<Fresh, String> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let name = self.named(&self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
         let options = PostgresOptions::new(self.url())
             .map_err(|error| error.to_string())?
-            .schema(&self.named(&number.to_string()))
+            .schema(&name)
             .connections_max(CONNECTIONS_MAX);
         let opened = PostgresStorage::open(options.clone()).await;
         let storage = opened.map_err(|error| error.to_string())?;
         let boxed = counted(storage.clone(), counters);
-        let opened = Opened::Postgres { storage, options, url: self.url().to_owned() };
+        let (url, made) = (self.url().to_owned(), Arc::clone(&self.made));
+        let opened = Opened::Postgres(Box::new(Schema { storage, options, url, name, made }));
         Ok(Fresh { storage: boxed, opened })
     }
 }
@@ -184,9 +215,9 @@ impl Fresh {
                 let done = storage.with_connection(checkpoint).map_err(|e| e.to_string())?;
                 done.map_err(|error| error.to_string())
             }
-            Opened::Postgres { url, .. } => {
+            Opened::Postgres(schema) => {
                 let checkpoint = async {
-                    let mut connection = PgConnection::connect(url).await?;
+                    let mut connection = PgConnection::connect(&schema.url).await?;
                     connection.execute("checkpoint").await?;
                     connection.close().await
                 };
@@ -199,8 +230,9 @@ impl Fresh {
     pub(crate) async fn beside(&self) -> Result<BoxStorage, String> {
         match &self.opened {
             Opened::Sqlite { storage, .. } => Ok(BoxStorage::new(storage.clone())),
-            Opened::Postgres { options, .. } => {
-                let storage = PostgresStorage::open(options.clone().connections_max(1)).await;
+            Opened::Postgres(schema) => {
+                let options = schema.options.clone();
+                let storage = PostgresStorage::open(options.connections_max(1)).await;
                 storage.map(BoxStorage::new).map_err(|error| error.to_string())
             }
         }
@@ -210,10 +242,13 @@ impl Fresh {
     pub(crate) async fn close(self) -> Result<(), String> {
         match self.opened {
             Opened::Sqlite { .. } => Ok(()),
-            Opened::Postgres { storage, options, .. } => {
-                storage.close().await;
-                let dropped = PostgresStorage::drop_schema(&options).await;
-                dropped.map_err(|error| error.to_string())
+            Opened::Postgres(schema) => {
+                schema.storage.close().await;
+                let dropped = PostgresStorage::drop_schema(&schema.options).await;
+                dropped.map_err(|error| error.to_string())?;
+                let mut made = schema.made.lock().unwrap_or_else(PoisonError::into_inner);
+                made.remove(&schema.name);
+                Ok(())
             }
         }
     }

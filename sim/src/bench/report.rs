@@ -128,7 +128,9 @@ pub(super) fn text(rows: &[Row], settings: &[String], request: &Request) -> Stri
     }
     legend(&mut out, rows);
     if request.profile == Profile::Statements {
-        rows.iter().for_each(|row| statements(&mut out, row));
+        for row in rows {
+            statements(&mut out, row);
+        }
     }
     out
 }

@@ -18,7 +18,7 @@ use super::shapes::Shape;
 const NAMED_MAX: usize = 5;
 /// Numbers in a row without an event after which the outbox is taken to end; a transaction that
 /// was rolled back leaves some out.
-const EVENT_GAP_MAX: u64 = 2_000;
+const EVENT_GAP_MAX: u64 = 1_000;
 
 /// What stands in the database of one flow.
 #[derive(Clone, Debug, Default)]
@@ -169,7 +169,7 @@ impl Expected<'_> {
             ids.iter().enumerate().map(|(node, id)| (*id, node)).collect();
         let mut wrong = Vec::new();
         self.judge_executions(seen, &nodes, &states, &mut wrong);
-        self.judge_groups(seen, &nodes, &groups, &mut wrong);
+        judge_groups(seen, &nodes, &groups, &mut wrong);
         self.judge_edges(seen, &ids, &states, &mut wrong);
         self.judge_events(seen, &nodes, &states, &mut wrong);
         wrong
@@ -202,32 +202,6 @@ impl Expected<'_> {
             }
             if row.incarnation != 0 || row.attempt > 1 || row.lease.is_some() {
                 wrong.push(format!("node {node} is at attempt {}", row.attempt));
-            }
-        }
-    }
-
-    fn judge_groups(
-        &self,
-        seen: &Seen,
-        nodes: &BTreeMap<ExecutionId, usize>,
-        groups: &[Counters],
-        wrong: &mut Vec<String>,
-    ) {
-        let joins = groups.iter().filter(|group| group.edges > 0).count();
-        if seen.groups.len() != joins {
-            wrong.push(format!("{} groups and not {joins}", seen.groups.len()));
-        }
-        for row in &seen.groups {
-            let is = Counters {
-                edges: row.edges,
-                satisfied: row.satisfied,
-                unsatisfied: row.unsatisfied,
-            };
-            let node = nodes.get(&row.downstream);
-            let must = node.map(|node| groups[*node]);
-            let decided = must.is_some_and(|must| row.decision == must.decision());
-            if must != Some(is) || !decided {
-                wrong.push(format!("group {node:?} is {is:?}, {:?}", row.decision));
             }
         }
     }
@@ -280,6 +254,28 @@ impl Expected<'_> {
             if *told != must {
                 wrong.push(format!("node {node} has the events {told:?}"));
             }
+        }
+    }
+}
+
+fn judge_groups(
+    seen: &Seen,
+    nodes: &BTreeMap<ExecutionId, usize>,
+    groups: &[Counters],
+    wrong: &mut Vec<String>,
+) {
+    let joins = groups.iter().filter(|group| group.edges > 0).count();
+    if seen.groups.len() != joins {
+        wrong.push(format!("{} groups and not {joins}", seen.groups.len()));
+    }
+    for row in &seen.groups {
+        let is =
+            Counters { edges: row.edges, satisfied: row.satisfied, unsatisfied: row.unsatisfied };
+        let node = nodes.get(&row.downstream);
+        let must = node.map(|node| groups[*node]);
+        let decided = must.is_some_and(|must| row.decision == must.decision());
+        if must != Some(is) || !decided {
+            wrong.push(format!("group {node:?} is {is:?}, {:?}", row.decision));
         }
     }
 }

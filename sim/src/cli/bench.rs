@@ -72,7 +72,7 @@ fn command(arguments: &BenchArguments) -> String {
     let BenchArguments { lane, work, repeats, scale, .. } = arguments;
     let mut line = format!("cargo perf --lane {lane} --repeats {repeats} --scale {scale}");
     if arguments.postgres != Server::Auto {
-        line += &format!(" --postgres {}", arguments.postgres);
+        line += &[" --postgres ", &arguments.postgres.to_string()].concat();
     }
     if arguments.profile_statements {
         line.push_str(" --profile-statements");

@@ -96,9 +96,9 @@ impl Subject for SqliteMemory {
 }
 
 impl SqliteFiles {
-    /// Work runs on tokio's blocking pool, and writers wait for each other.
+    /// Work runs as it does in production, and writers wait for each other.
     pub(crate) fn waiting() -> Self {
-        Self::new(Duration::from_mins(1), Offload::BlockingPool)
+        Self::new(Duration::from_mins(1), Offload::default())
     }
 
     /// Work runs inline, and a second writer is answered `Busy`.

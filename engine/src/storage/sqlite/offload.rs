@@ -5,17 +5,89 @@ use std::borrow::Borrow;
 use tokio::runtime::Handle;
 
 use super::pool::Held;
-use crate::storage::StorageError;
+use crate::identity::{ExecutionId, FlowKey, RequestId};
+use crate::storage::{
+    AttemptKey, ClaimQuery, EventId, Flow, OverdueScan, Page, PlanQuery, StorageError, Submission,
+    SubmissionKey, UpstreamScan, Verb,
+};
+
+/// Rows that brief work touches at most: what they cost, all in the page cache, is about what the
+/// way to another thread and back costs.
+const BRIEF_ROWS_MAX: usize = 16;
 
 /// Where work on SQLite runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Offload {
     /// On the thread that polls the future, which is then ready at its first poll.
     Inline,
-    /// On tokio's blocking pool, so that no disk holds up a reactor; inline where no tokio runtime
-    /// runs.
+    /// On tokio's blocking pool whatever may wait for a lock, syncs the disk or touches many rows,
+    /// so that it holds up no reactor; brief work on the thread that polls, which may have to read
+    /// a page that is not cached. Inline where no tokio runtime runs.
     #[default]
-    BlockingPool,
+    Long,
+    /// On tokio's blocking pool whatever touches a file, for disks whose every read is slow.
+    Everything,
+}
+
+/// How long work may hold a thread up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Effort {
+    /// It touches a few pages and waits for nobody.
+    Brief,
+    /// It may wait for a lock, syncs the disk or touches many rows.
+    Long,
+}
+
+impl Effort {
+    /// The effort of a verb over that argument.
+    pub(super) fn of(verb: Verb, rows: usize) -> Self {
+        match verb {
+            // What these read is not bounded by what they are given.
+            Verb::PendingEdges | Verb::PlanGroups | Verb::ReadGrants => Effort::Long,
+            _ if rows <= BRIEF_ROWS_MAX => Effort::Brief,
+            _ => Effort::Long,
+        }
+    }
+}
+
+/// How many rows a verb with that argument touches.
+pub(super) trait Rows {
+    /// At most so many.
+    fn rows(&self) -> usize;
+}
+
+macro_rules! rows {
+    ($($argument:ty: $rows:expr;)*) => {
+        $(impl Rows for $argument {
+            fn rows(&self) -> usize {
+                let rows: fn(&Self) -> usize = $rows;
+                rows(self)
+            }
+        })*
+    };
+}
+rows! {
+    (): |()| 0;
+    Submission: |_| 1;
+    SubmissionKey: |_| 1;
+    Flow: |_| 1;
+    AttemptKey: |_| 1;
+    EventId: |_| 1;
+    ExecutionId: |_| 1;
+    // Of a whole flow, or of a whole claim.
+    FlowKey: |_| usize::MAX;
+    RequestId: |_| usize::MAX;
+    ClaimQuery: |query| query.limit as usize;
+    PlanQuery: |query| query.limit as usize;
+    Page: |page| page.limit as usize;
+    UpstreamScan: |scan| scan.page.limit as usize;
+    OverdueScan: |scan| scan.page.limit as usize;
+}
+
+impl<T> Rows for [T] {
+    fn rows(&self) -> usize {
+        self.len()
+    }
 }
 
 /// Runs `work` on the connection in `held` and puts the connection back.
@@ -26,6 +98,7 @@ pub enum Offload {
 /// transaction rolled back unless `work` committed it.
 pub(super) async fn run<A, T, E, F>(
     offload: Offload,
+    effort: Effort,
     held: &mut Option<Held>,
     arguments: &A,
     work: F,
@@ -41,9 +114,9 @@ where
         let over = "an earlier error ended it".into();
         return Err(E::from(StorageError::Unavailable(over)));
     };
-    let runtime = match offload {
-        Offload::Inline => None,
-        Offload::BlockingPool => Handle::try_current().ok(),
+    let runtime = match (offload, effort) {
+        (Offload::Inline, _) | (Offload::Long, Effort::Brief) => None,
+        (Offload::Long, Effort::Long) | (Offload::Everything, _) => Handle::try_current().ok(),
     };
     let Some(runtime) = runtime else {
         let result = work(&mut connection, arguments);

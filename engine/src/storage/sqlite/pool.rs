@@ -1,12 +1,14 @@
 //! Connections: how they are opened, lent and taken back. Never runs a verb.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, OpenFlags};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Location, MIGRATIONS, SqliteOptions, error, migrate, offload};
+use super::offload::{self, Effort};
+use super::{Location, MIGRATIONS, SqliteOptions, error, migrate};
 use crate::storage::schema::{self, Migration, Migrations};
 use crate::storage::{CommitError, Contention, Result, StorageError};
 use crate::time::Timestamp;
@@ -15,6 +17,8 @@ use crate::time::Timestamp;
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// Times that a connection tries to switch a file to a WAL while others do the same.
 const WAL_TRIES_MAX: usize = 8;
+/// Opens a transaction as the only writer.
+const BEGIN_WRITE: &str = "begin immediate";
 /// Prepared statements kept by a connection: every verb, with room to grow.
 const STATEMENTS_MAX: usize = 128;
 
@@ -99,8 +103,12 @@ impl Shared {
         } else {
             permits.acquire_owned().await.expect("a pool is never closed")
         };
-        let mut held = Some(self.lend(role, permit));
-        offload::run(self.options.offload, &mut held, &(), |held, ()| held.connect()).await?;
+        let held = self.lend(role, permit);
+        if held.connection.is_some() {
+            return Ok(held);
+        }
+        let (offload, mut held) = (self.options.offload, Some(held));
+        offload::run(offload, Effort::Long, &mut held, &(), |held, ()| held.connect()).await?;
         Ok(held.expect("a connection comes back from work that ran"))
     }
 
@@ -145,9 +153,22 @@ impl Held {
         Session { connection: self.connection(), shared: &self.shared }
     }
 
+    /// The same, if it need not wait for a writer of another process; `Busy` otherwise.
+    pub(super) fn try_begin_write(&mut self) -> Result<()> {
+        let connection = self.connection();
+        let without_wait = || {
+            connection.busy_timeout(Duration::ZERO)?;
+            let begun = connection.execute_batch(BEGIN_WRITE);
+            connection.busy_timeout(self.shared.options.busy_timeout)?;
+            begun
+        };
+        let begun = without_wait().map_err(|e| error::of_verb(&e));
+        begun.inspect_err(|error| self.end(error))
+    }
+
     /// Opens a transaction that is the only writer until it ends.
     pub(super) fn begin_write(&mut self) -> Result<()> {
-        self.control("begin immediate")
+        self.control(BEGIN_WRITE)
     }
 
     /// Opens a transaction that sees this instant. `begin` alone would see that of its first read.

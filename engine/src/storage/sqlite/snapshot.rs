@@ -5,14 +5,15 @@ use std::sync::Arc;
 use rusqlite::{ToSql, named_params, params};
 
 use super::columns::{Columns, query, query_with};
+use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
+use super::sql;
 use super::transaction::{argument, by_id, flow, json};
-use super::{offload, sql};
 use crate::identity::{ExecutionId, FlowKey};
 use crate::storage::decode::{self, FromColumns};
 use crate::storage::{
     Consistency, Edge, Event, EventId, ExecutionView, Flow, Group, OverdueScan, Page, PlanQuery,
-    Result, Snapshot, UpstreamScan,
+    Result, Snapshot, UpstreamScan, Verb,
 };
 use crate::time::Timestamp;
 use crate::with_verbs;
@@ -36,11 +37,12 @@ impl SqliteSnapshot {
 
     async fn verb<A, T>(
         &mut self,
+        which: Verb,
         verb: fn(Session<'_>, &A) -> Result<T>,
         arguments: &A,
     ) -> Result<T>
     where
-        A: ToOwned + Sync + ?Sized + 'static,
+        A: Rows + ToOwned + Sync + ?Sized + 'static,
         A::Owned: Send + 'static,
         T: Send + 'static,
     {
@@ -49,7 +51,8 @@ impl SqliteSnapshot {
         }
         let offload = self.shared.options.offload;
         let run = move |held: &mut Held, arguments: &A| held.verb(verb, arguments);
-        let result = offload::run(offload, &mut self.held, arguments, run).await;
+        let effort = Effort::of(which, arguments.rows());
+        let result = offload::run(offload, effort, &mut self.held, arguments, run).await;
         if result.is_err() || self.consistency == Consistency::Statement {
             self.held = None;
         }
@@ -62,9 +65,9 @@ async fn instant(shared: &Arc<Shared>) -> Result<Held> {
     let offload = shared.options.offload;
     let mut held = Some(shared.acquire(Role::Reader).await?);
     if shared.options.is_memory() {
-        return offload::run(offload, &mut held, &(), |held, ()| held.copy()).await;
+        return offload::run(offload, Effort::Long, &mut held, &(), |held, ()| held.copy()).await;
     }
-    offload::run(offload, &mut held, &(), |held, ()| held.begin_read()).await?;
+    offload::run(offload, Effort::Brief, &mut held, &(), |held, ()| held.begin_read()).await?;
     Ok(held.expect("a connection comes back from work that ran"))
 }
 
@@ -78,7 +81,7 @@ macro_rules! snapshot {
     ) => {
         impl Snapshot for SqliteSnapshot {
             $(async fn $sm(&mut self $(, $sa: &$sty)?) -> Result<$sr> {
-                self.verb($sm, argument!($($sa)?)).await
+                self.verb(Verb::$sv, $sm, argument!($($sa)?)).await
             })*
         }
     };

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use rusqlite::{ToSql, params};
 
 use super::columns::{Columns, query, query_with};
+use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
-use super::{error, offload, sql};
+use super::{error, sql};
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::state::ClosePolicy;
 use crate::storage::decode::{self, FromColumns};
@@ -18,7 +19,7 @@ use crate::storage::{
     Attempt, AttemptKey, ClaimQuery, CommitError, Edge, EdgeFlip, EdgeKey, Execution,
     ExecutionWrite, Flow, Grant, Group, Guarded, Inserted, NewEvent, NewExecution, PendingEdge,
     Result, ResultChange, SiblingRequest, StorageError, Submission, SubmissionKey, Transaction,
-    codes,
+    Verb, codes,
 };
 use crate::time::Timestamp;
 use crate::with_verbs;
@@ -34,23 +35,36 @@ impl SqliteTransaction {
         let shared = Arc::clone(shared);
         let mut held = Some(shared.acquire(Role::Writer).await?);
         let offload = shared.options.offload;
-        offload::run(offload, &mut held, &(), |held, ()| held.begin_write()).await?;
+        let tried: Result<()> =
+            offload::run(offload, Effort::Brief, &mut held, &(), |held, ()| held.try_begin_write())
+                .await;
+        if let Err(StorageError::Contention(_)) = tried
+            && !shared.options.busy_timeout.is_zero()
+        {
+            // A writer of another process is at work: wait for it where waiting hurts nobody.
+            let wait = |held: &mut Held, (): &()| held.begin_write();
+            offload::run(offload, Effort::Long, &mut held, &(), wait).await?;
+        } else {
+            tried?;
+        }
         Ok(Self { held, shared })
     }
 
     async fn verb<A, T>(
         &mut self,
+        which: Verb,
         verb: fn(Session<'_>, &A) -> Result<T>,
         arguments: &A,
     ) -> Result<T>
     where
-        A: ToOwned + Sync + ?Sized + 'static,
+        A: Rows + ToOwned + Sync + ?Sized + 'static,
         A::Owned: Send + 'static,
         T: Send + 'static,
     {
         let offload = self.shared.options.offload;
+        let effort = Effort::of(which, arguments.rows());
         let run = move |held: &mut Held, arguments: &A| held.verb(verb, arguments);
-        let result = offload::run(offload, &mut self.held, arguments, run).await;
+        let result = offload::run(offload, effort, &mut self.held, arguments, run).await;
         if result.is_err() {
             self.held = None;
         }
@@ -79,18 +93,19 @@ macro_rules! transaction {
     ) => {
         impl Transaction for SqliteTransaction {
             $(async fn $tm(&mut self $(, $ta: &$tty)?) -> Result<$tr> {
-                self.verb($tm, argument!($($ta)?)).await
+                self.verb(Verb::$tv, $tm, argument!($($ta)?)).await
             })*
 
             async fn commit(mut self) -> Result<(), CommitError> {
                 let offload = self.shared.options.offload;
-                offload::run(offload, &mut self.held, &(), |held, ()| held.commit()).await
+                let commit = |held: &mut Held, (): &()| held.commit();
+                offload::run(offload, Effort::Long, &mut self.held, &(), commit).await
             }
 
             async fn rollback(mut self) {
                 let offload = self.shared.options.offload;
                 let rolled_back: Result<()> =
-                    offload::run(offload, &mut self.held, &(), |held, ()| {
+                    offload::run(offload, Effort::Brief, &mut self.held, &(), |held, ()| {
                         held.roll_back();
                         Ok(())
                     })

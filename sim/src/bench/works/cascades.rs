@@ -20,8 +20,8 @@ const DEADLINE_MS: u64 = 1;
 const ONE_COMMIT: Option<Ceiling> = Some(Ceiling::Commits { clients: 1 });
 const SET_BASED: Option<Ceiling> = Some(Ceiling::SetBased);
 
-const fn published(figure: f64) -> Option<Peer> {
-    Some(Peer { name: "published", figure })
+const fn published(figure: f64) -> Peer {
+    Peer { name: "published", figure }
 }
 
 /// A row that measures hops.
@@ -43,21 +43,21 @@ pub(super) const FAN_OUT: Work = Work {
     ceiling: ONE_COMMIT,
     postgres: Target::with_ratio(32_000.0, 4.0),
     sqlite: Target::of(32_000.0),
-    peer: published(1_252.0),
+    peer: Some(published(1_252.0)),
     ..cascade("fan-out", "1 -> 1000, D = 1", Run::Now(|bench| Box::pin(fan_out(bench))))
 };
 
 pub(super) const FAN_IN: Work = Work {
     postgres: Target::of(40_000.0),
     sqlite: Target::of(40_000.0),
-    peer: published(528.0),
+    peer: Some(published(528.0)),
     ..cascade("fan-in", "1000 -> 1, D = 1", Run::Now(|bench| Box::pin(fan_in(bench, 1))))
 };
 
 pub(super) const FAN_IN_BY_FOUR: Work = Work {
     postgres: Target::of(40_000.0),
     sqlite: Target::of(40_000.0),
-    peer: published(294.0),
+    peer: Some(published(294.0)),
     ..cascade("fan-in-4", "1000 -> 1, D = 4", Run::Now(|bench| Box::pin(fan_in(bench, 4))))
 };
 
@@ -72,7 +72,7 @@ pub(super) const FAN_IN_FOUR_TO_ONE: Work = Work {
 pub(super) const CHAIN_SKIP: Work = Work {
     postgres: Target::of(24_000.0),
     sqlite: Target::of(24_000.0),
-    peer: published(284.0),
+    peer: Some(published(284.0)),
     ..cascade("chain-skip", "501 nodes, the root fails", Run::Now(|bench| Box::pin(skip(bench))))
 };
 
@@ -81,7 +81,7 @@ pub(super) const CHAIN_SUCCESS: Work = Work {
     ceiling: ONE_COMMIT,
     postgres: Target::of(450.0),
     sqlite: Target::of(450.0),
-    peer: published(300.0),
+    peer: Some(published(300.0)),
     ..cascade(
         "chain-success",
         "501 nodes, one worker: claim, complete, hop",
@@ -92,7 +92,7 @@ pub(super) const CHAIN_SUCCESS: Work = Work {
 pub(super) const DIAMOND_LAYERS: Work = Work {
     postgres: Target::of(40_000.0),
     sqlite: Target::of(40_000.0),
-    peer: published(1_249.0),
+    peer: Some(published(1_249.0)),
     ..cascade(
         "diamond-layers",
         "50 x 20, layer by layer, D = 1",
@@ -103,7 +103,7 @@ pub(super) const DIAMOND_LAYERS: Work = Work {
 pub(super) const DIAMOND_LAYERS_BY_FOUR: Work = Work {
     postgres: Target::of(40_000.0),
     sqlite: Target::of(40_000.0),
-    peer: published(1_249.0),
+    peer: Some(published(1_249.0)),
     ..cascade(
         "diamond-layers-4",
         "50 x 20, layer by layer, D = 4",

@@ -1,14 +1,26 @@
 -- Only pending edges of upstreams that are terminal now, and of downstreams that a hop will skip.
 -- The walk is breadth first and ends when two rows a group are there, which is the most that one
--- group shows up in; the groups that were reached first are kept.
+-- group shows up in; the groups that were reached first are kept. Only an edge that cannot be
+-- satisfied any more may lead on: of the others neither group nor downstream is looked at.
 with recursive
   planned (downstream, will_skip) as (
     select
       e.downstream,
-      e.accepts & (1 << (u.state - 4)) = 0
-      and g.policy = 1
-      and g.decision = 0
-      and x.state = 0 as will_skip
+      case
+        when e.accepts & (1 << (u.state - 4)) <> 0 then false
+        else (
+          select
+            g.policy = 1
+            and g.decision = 0
+            and x.state = 0
+          from sluicegate.edge_group as g
+          join sluicegate.execution as x
+          on x.partition = g.partition
+          and x.id = g.downstream
+          where g.partition = r.partition
+          and g.downstream = e.downstream
+        )
+      end as will_skip
     from (
       select
         $1::int4 as partition,
@@ -34,29 +46,24 @@ with recursive
       and e.resolution = 0
       offset 0
     ) as e
-    cross join lateral (
-      select
-        g.policy,
-        g.decision
-      from sluicegate.edge_group as g
-      where g.partition = r.partition
-      and g.downstream = e.downstream
-      offset 0
-    ) as g
-    cross join lateral (
-      select x.state
-      from sluicegate.execution as x
-      where x.partition = r.partition
-      and x.id = e.downstream
-      offset 0
-    ) as x
     union
     select
       e.downstream,
-      e.accepts & 16 = 0
-      and g.policy = 1
-      and g.decision = 0
-      and x.state = 0
+      case
+        when e.accepts & 16 <> 0 then false
+        else (
+          select
+            g.policy = 1
+            and g.decision = 0
+            and x.state = 0
+          from sluicegate.edge_group as g
+          join sluicegate.execution as x
+          on x.partition = g.partition
+          and x.id = g.downstream
+          where g.partition = $1::int4
+          and g.downstream = e.downstream
+        )
+      end
     from planned as p
     cross join lateral (
       select
@@ -68,22 +75,6 @@ with recursive
       and e.resolution = 0
       offset 0
     ) as e
-    cross join lateral (
-      select
-        g.policy,
-        g.decision
-      from sluicegate.edge_group as g
-      where g.partition = $1::int4
-      and g.downstream = e.downstream
-      offset 0
-    ) as g
-    cross join lateral (
-      select x.state
-      from sluicegate.execution as x
-      where x.partition = $1::int4
-      and x.id = e.downstream
-      offset 0
-    ) as x
     where p.will_skip
   ),
   reached as (

@@ -1,8 +1,9 @@
 //! Several transactions, readers and threads on one database.
 
+use super::super::offload::Effort;
 use super::*;
 use crate::storage::boxed::BoxStorage;
-use crate::storage::{Contention, Inserted, StorageError};
+use crate::storage::{Contention, Inserted, StorageError, Verb};
 
 const BUSY: StorageError = StorageError::Contention(Contention::Busy);
 
@@ -129,7 +130,8 @@ fn on_the_blocking_pool_writers_queue_and_all_of_them_commit() {
 fn a_verb_dropped_on_the_blocking_pool_gives_its_connection_back_rolled_back() {
     let runtime =
         tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
-    let storage = SqliteStorage::open(SqliteOptions::memory()).unwrap();
+    let options = SqliteOptions::memory().offload(Offload::Everything);
+    let storage = SqliteStorage::open(options).unwrap();
     runtime.block_on(async {
         let mut transaction = storage.begin().await.unwrap();
         let (release, released) = std::sync::mpsc::channel::<()>();
@@ -146,6 +148,54 @@ fn a_verb_dropped_on_the_blocking_pool_gives_its_connection_back_rolled_back() {
         assert!(busy.await.unwrap());
         let mut next = storage.begin().await.unwrap();
         assert_eq!(next.read_flow(&flow_key(1)).await, Ok(None));
+    });
+}
+
+#[test]
+fn only_what_may_take_long_leaves_the_thread_that_polls() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    let storage = SqliteStorage::open(SqliteOptions::memory()).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    runtime.block_on(async {
+        // The only thread of the pool is busy: whatever is ready now ran on this one.
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || released.recv().is_err());
+        let mut begin = pin!(storage.begin());
+        let Poll::Ready(begun) = begin.as_mut().poll(&mut context) else { panic!("it is brief") };
+        let mut transaction = begun.unwrap();
+        let row = flow(1);
+        assert!(pin!(transaction.insert_flow(&row)).poll(&mut context).is_ready());
+        let many: Vec<_> = (1..100).map(flow_key).collect();
+        assert!(pin!(transaction.insert_flow_changes(&many[..1])).poll(&mut context).is_ready());
+        let mut commit = pin!(transaction.commit());
+        assert!(commit.as_mut().poll(&mut context).is_pending());
+        drop(release);
+        assert!(busy.await.unwrap());
+        assert_eq!(commit.await, Ok(()));
+        let mut reader = reader(&storage);
+        assert_eq!(reader.describe_flow(&flow_key(1)).await, Ok(Some(row)));
+    });
+    assert_eq!(Effort::of(Verb::InsertFlowChanges, 1), Effort::Brief);
+    assert_eq!(Effort::of(Verb::InsertFlowChanges, 100), Effort::Long);
+    assert_eq!(Effort::of(Verb::PendingEdges, 1), Effort::Long);
+}
+
+#[test]
+fn a_writer_waits_for_one_of_another_handle_where_it_holds_nobody_up() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("flows.db");
+    let open = || SqliteStorage::open(SqliteOptions::file(&path)).unwrap();
+    let (one, two) = (open(), open());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut first = one.begin().await.unwrap();
+        let mut second = pin!(two.begin());
+        assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        first.insert_flow(&flow(1)).await.unwrap();
+        first.commit().await.unwrap();
+        let mut second = second.await.unwrap();
+        assert_eq!(second.read_flow(&flow_key(1)).await, Ok(Some(flow(1))));
     });
 }
 
