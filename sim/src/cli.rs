@@ -3,6 +3,7 @@
 
 mod bench;
 mod commands;
+mod conform;
 mod exhaust;
 mod strand;
 mod values;
@@ -49,6 +50,8 @@ enum Command {
     Mutants(MutantsArguments),
     /// Every graph up to a size, every fault point, every outcome
     Exhaust(ExhaustArguments),
+    /// The same schedules of verbs on the simulated Postgres and on a real one
+    Conform(conform::ConformArguments),
     /// Hops, tasks and submits by second, beside what the storage itself can do
     Bench(bench::BenchArguments),
     /// The joins on which the published system strands, driven by dispatchers alone
@@ -206,6 +209,7 @@ fn dispatch(command: Command) -> Result<Exit, String> {
         Command::List(arguments) => Ok(commands::list(arguments.json)),
         Command::Mutants(arguments) => commands::mutants(&arguments),
         Command::Exhaust(arguments) => exhaust::run(&arguments),
+        Command::Conform(arguments) => conform::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Strand(arguments) => Ok(strand::run(&arguments)),
     }

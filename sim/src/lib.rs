@@ -4,6 +4,7 @@ pub(crate) mod actors;
 pub mod bench;
 pub mod campaign;
 pub mod cli;
+pub mod conform;
 pub mod database;
 pub mod driver;
 pub mod exhaust;

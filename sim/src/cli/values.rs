@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sluicegate::mutants::Mutant;
 
 use crate::campaign::Shard;
+use crate::database::ModelMutant;
 use crate::plan::{EngineKind, LaneKind, Profile};
 
 /// Seeds from the first to before the second.
@@ -62,6 +63,15 @@ pub(super) fn mutant(text: &str) -> Result<Mutant, String> {
     known.copied().ok_or_else(|| {
         let ids: Vec<&str> = Mutant::ALL.iter().map(|mutant| mutant.id()).collect();
         format!("the planted bugs are {}", ids.join(" "))
+    })
+}
+
+/// A planted bug of the model by its id.
+pub(super) fn model_mutant(text: &str) -> Result<ModelMutant, String> {
+    let known = ModelMutant::ALL.iter().find(|mutant| mutant.id() == text);
+    known.copied().ok_or_else(|| {
+        let ids: Vec<&str> = ModelMutant::ALL.iter().map(|mutant| mutant.id()).collect();
+        format!("the planted bugs of the model are {}", ids.join(" "))
     })
 }
 

@@ -10,7 +10,6 @@ use sluicegate::storage::{
     SiblingRequest, StorageError, Submission,
 };
 
-use super::reads::sorted_by_key;
 use super::rows::{Member, Stored};
 use super::session::{Cursor, NO_CANDIDATE, Progress, SessionId, Step};
 use super::table::{NO_SLOT, Place, Slot, slot};
@@ -55,7 +54,8 @@ impl Database {
             worker: None,
             result: None,
         };
-        let inserted = self.insert_all(session, cursor, rows, |row| row.execution.id, member);
+        let rows = in_order(rows, |row| row.execution.id);
+        let inserted = self.insert_all(session, cursor, &rows, |row| row.execution.id, member);
         self.end_insert(cursor, inserted)
     }
 
@@ -67,7 +67,8 @@ impl Database {
         rows: &[Group],
     ) -> Step<Result<()>> {
         self.start(cursor);
-        let inserted = self.insert_all(session, cursor, rows, |row| row.downstream, |_, row| *row);
+        let rows = in_order(rows, |row| row.downstream);
+        let inserted = self.insert_all(session, cursor, &rows, |row| row.downstream, |_, row| *row);
         self.end_insert(cursor, inserted)
     }
 
@@ -80,7 +81,8 @@ impl Database {
     ) -> Step<Result<()>> {
         self.start(cursor);
         let first = self.edges.slots();
-        let inserted = self.insert_all(session, cursor, rows, |row| row.key, |_, row| row.clone());
+        let rows = in_order(rows, |row| row.key);
+        let inserted = self.insert_all(session, cursor, &rows, |row| row.key, |_, row| row.clone());
         self.index_edges(first);
         self.end_insert(cursor, inserted)
     }
@@ -97,14 +99,15 @@ impl Database {
         self.end_insert(cursor, Ok(Ok(())))
     }
 
-    /// Records ended attempts of executions that the statement's snapshot shows; one of no such
-    /// execution is corrupt.
+    /// Records ended attempts; one whose execution the statement's snapshot does not show is an
+    /// error once the others are there.
     pub fn insert_attempts(
         &mut self,
         session: SessionId,
         cursor: &mut Cursor,
         rows: &[Attempt],
     ) -> Step<Result<()>> {
+        let rows = in_order(rows, |row| row.key);
         if self.start(cursor) {
             self.choose_joined(session, cursor, rows.iter().map(|row| row.key.execution));
         }
@@ -124,24 +127,16 @@ impl Database {
         self.end_insert(cursor, Ok(joined))
     }
 
-    /// Adds completion events of executions that the statement's snapshot shows, in key order, with
-    /// the labels that it shows; one of no such execution is corrupt. A row draws its number before
-    /// its key is looked up, and keeps it through a wait.
+    /// Adds completion events with the labels of their executions; one whose execution the
+    /// statement's snapshot does not show is an error once the others are there. A row draws its
+    /// number before its key is looked up, and keeps it through a wait.
     pub fn insert_events(
         &mut self,
         session: SessionId,
         cursor: &mut Cursor,
         rows: &[NewEvent],
     ) -> Step<Result<()>> {
-        let ordered;
-        let key = |row: &NewEvent| (row.execution, row.incarnation);
-        let rows = match rows.is_sorted_by_key(key) {
-            true => rows,
-            false => {
-                ordered = sorted_by_key(rows.to_vec(), key);
-                &ordered
-            }
-        };
+        let rows = in_order(rows, |row| (row.execution, row.incarnation));
         if self.start(cursor) {
             self.choose_joined(session, cursor, rows.iter().map(|row| row.execution));
         }
@@ -149,7 +144,7 @@ impl Database {
             if let Some(execution) = self.joined(session, cursor, row.execution) {
                 let id = cursor.number.unwrap_or_else(|| self.draw_number(row));
                 cursor.number = Some(id);
-                let key = key(row);
+                let key = (row.execution, row.incarnation);
                 let event = |db: &mut Self| db.labelled(id, row, execution);
                 let inserted = match self.insert_or_find(session, &key, event) {
                     Ok(inserted) => inserted,
@@ -174,6 +169,7 @@ impl Database {
         rows: &[SiblingRequest],
     ) -> Step<Result<()>> {
         self.start(cursor);
+        let rows = in_order(rows, |row| row.group);
         while let Some(row) = rows.get(cursor.at) {
             if let Err(pause) = self.insert_or_find(session, &row.group, |_| *row) {
                 return Err(pause).into();
@@ -267,10 +263,11 @@ impl Database {
     }
 
     /// The execution that the row at the cursor joins.
-    fn joined(&self, session: SessionId, cursor: &Cursor, id: ExecutionId) -> Option<Slot> {
+    fn joined(&self, session: SessionId, cursor: &mut Cursor, id: ExecutionId) -> Option<Slot> {
         if self.mutant == Some(ModelMutant::M01) {
-            let found = self.executions.find(&id)?;
-            return self.executions.visible(found, session).map(|_| found);
+            let found = self.executions.find(&id);
+            let visible = |slot: &Slot| self.executions.visible(*slot, session).is_some();
+            cursor.candidates[cursor.at] = found.filter(visible).unwrap_or(NO_CANDIDATE);
         }
         Some(cursor.candidates[cursor.at]).filter(|slot| *slot != NO_CANDIDATE)
     }
@@ -317,13 +314,26 @@ impl Database {
     }
 }
 
-/// The reply of an insert that joins executions: every row has found its own.
-fn all_joined<V: Stored>(cursor: &Cursor) -> Result<()> {
-    if !cursor.candidates.contains(&NO_CANDIDATE) {
-        return Ok(());
+/// The rows in the order of their keys, as every backend inserts them: whoever meets on several
+/// keys meets on the lowest first.
+fn in_order<R: Clone, K: Ord>(rows: &[R], key: impl Fn(&R) -> K) -> Cow<'_, [R]> {
+    if rows.is_sorted_by_key(&key) {
+        return Cow::Borrowed(rows);
     }
-    let reason = format!("a row of {} has no execution", V::TABLE.name());
-    Err(StorageError::Corrupt(reason.into()))
+    let mut sorted = rows.to_vec();
+    sorted.sort_by_key(key);
+    Cow::Owned(sorted)
+}
+
+/// An error if a row joined no execution.
+fn all_joined<V: Stored>(cursor: &Cursor) -> Result<()> {
+    match cursor.candidates.contains(&NO_CANDIDATE) {
+        false => Ok(()),
+        true => {
+            let reason = format!("a row of {} has no execution", V::TABLE.name());
+            Err(StorageError::Corrupt(reason.into()))
+        }
+    }
 }
 
 fn duplicate<V: Stored>(key: Option<V::Key>) -> StorageError {

@@ -32,7 +32,8 @@ pub(super) enum Place {
     Dead(Slot),
     /// A row that this session sees.
     Visible(Slot),
-    /// A row that another session has inserted and not committed.
+    /// A row that another session has inserted or updated and not committed: whether the key is
+    /// taken will be known when that session's transaction ends.
     InFlight(Slot),
 }
 
@@ -122,10 +123,14 @@ impl<K: Ord + Clone, V> Table<K, V> {
             Err(position) => return Place::Free(position),
         };
         let slot = self.index[position].1;
+        let row = self.row(slot);
+        if row.owner != session && row.dirty.is_some() {
+            return Place::InFlight(slot);
+        }
         if self.visible(slot, session).is_some() {
             return Place::Visible(slot);
         }
-        if self.row(slot).owner == 0 { Place::Dead(slot) } else { Place::InFlight(slot) }
+        Place::Dead(slot)
     }
 
     /// Adds a row where [`Table::place`] found room; returns its slot.

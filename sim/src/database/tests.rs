@@ -3,6 +3,7 @@
 mod commits;
 mod inserts;
 mod locks;
+mod planted;
 mod reads;
 mod takes;
 mod writes;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use sluicegate::mutants::Mutant;
 use sluicegate::storage::Verb;
 
+use crate::database::ModelMutant;
 use crate::driver::tally::Sometimes;
 use crate::faults::FaultKind;
 use crate::invariants::TABLE;
@@ -75,6 +76,8 @@ pub struct Listing {
     pub sometimes: Vec<&'static str>,
     /// Planted bugs that are compiled in.
     pub mutants: Vec<MutantRow>,
+    /// Planted bugs of the simulated Postgres, which `conform` must see.
+    pub model_mutants: Vec<Named>,
     /// What `--flow` and `replay` read.
     pub scenarios: Vec<Named>,
 }
@@ -99,6 +102,10 @@ pub fn listing() -> Listing {
         invariants: TABLE.iter().map(|one| Named { name: one.id, what: one.title }).collect(),
         sometimes: Sometimes::ALL.iter().map(|condition| condition.text()).collect(),
         mutants: mutants.iter().map(|one| mutant(*one)).collect(),
+        model_mutants: ModelMutant::ALL
+            .iter()
+            .map(|one| Named { name: one.id(), what: one.defect() })
+            .collect(),
         scenarios: vec![
             Named { name: "drawn", what: "flows that the profile draws from the seed" },
             Named { name: "--flow FILE", what: "a FlowSpec or a WfFormat 1.5 document, as JSON" },
@@ -151,6 +158,7 @@ impl Listing {
             "mutants (id, must be seen first by, defect)",
             &mutants.collect::<Vec<_>>(),
         );
+        section(&mut out, "mutants of the model", &named(&self.model_mutants));
         section(&mut out, "scenarios", &named(&self.scenarios));
         out
     }
@@ -182,7 +190,8 @@ mod tests {
         let faults = FaultKind::ALL.iter().map(|kind| kind.name());
         let verbs = Verb::ALL.iter().map(|verb| verb.descriptor().name);
         let invariants = TABLE.iter().map(|invariant| invariant.id);
-        for name in faults.chain(verbs).chain(invariants) {
+        let mutants = ModelMutant::ALL.iter().map(|mutant| mutant.id());
+        for name in faults.chain(verbs).chain(invariants).chain(mutants) {
             assert!(text.contains(&format!("  {name} ")), "{name}");
         }
     }

@@ -226,3 +226,30 @@ fn events_of_one_statement_are_numbered_in_key_order() {
     let numbered = commit.events.iter().map(|(id, event)| (id.0, event.execution));
     assert_eq!(numbered.collect::<Vec<_>>(), [(1, id(1)), (2, id(2))]);
 }
+
+#[test]
+fn an_insert_waits_for_an_update_of_the_row_whose_key_it_wants() {
+    let mut db = two_joins();
+    let (writer, inserter) = (db.open_session(1), db.open_session(2));
+    lock_groups(&mut db, writer, &[3]);
+    let taken = db.insert_groups(inserter, &mut Cursor::default(), &[group(3, 1)]);
+    assert!(matches!(taken, Step::Done(Err(StorageError::Corrupt(_)))), "a lock is no update");
+    db.abort(inserter);
+    done(db.write_groups(writer, &mut Cursor::default(), &[group(3, 2)]));
+    let inserter = db.open_session(2);
+    let mut cursor = Cursor::default();
+    assert_eq!(db.insert_groups(inserter, &mut cursor, &[group(3, 1)]), Step::Wait);
+    commit(&mut db, writer);
+    let taken = db.insert_groups(inserter, &mut cursor, &[group(3, 1)]);
+    assert!(matches!(taken, Step::Done(Err(StorageError::Corrupt(_)))));
+}
+
+#[test]
+fn rows_go_in_by_key_so_that_two_inserts_queue_up() {
+    let mut db = two_joins();
+    let (first, second) = (db.open_session(1), db.open_session(2));
+    done(db.insert_groups(first, &mut Cursor::default(), &[group(8, 1)]));
+    let rows = [group(9, 1), group(8, 1), group(7, 1)];
+    assert_eq!(db.insert_groups(second, &mut Cursor::default(), &rows), Step::Wait);
+    done(db.insert_groups(first, &mut Cursor::default(), &[group(9, 1)]));
+}
