@@ -1,8 +1,8 @@
 //! `cargo ci [stage..]`: the gate of the project, stage by stage. Parses and dispatches only.
 
 mod command;
-mod compiler;
 mod dependencies;
+mod machine;
 mod run;
 mod stages;
 
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    if let Err(missing) = compiler::ensure() {
+    if let Err(missing) = machine::ensure() {
         eprintln!("error: {missing}");
         return ExitCode::from(ENVIRONMENT);
     }

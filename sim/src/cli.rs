@@ -1,8 +1,10 @@
 //! The command line: parses, checks what the parser cannot, and dispatches. Never runs a universe
 //! itself.
 
+mod bench;
 mod commands;
 mod exhaust;
+mod strand;
 mod values;
 
 use std::io::IsTerminal;
@@ -47,6 +49,10 @@ enum Command {
     Mutants(MutantsArguments),
     /// Every graph up to a size, every fault point, every outcome
     Exhaust(ExhaustArguments),
+    /// Hops, tasks and submits by second, beside what the storage itself can do
+    Bench(bench::BenchArguments),
+    /// The joins on which the published system strands, driven by dispatchers alone
+    Strand(strand::StrandArguments),
 }
 
 #[derive(Args, Debug)]
@@ -200,6 +206,8 @@ fn dispatch(command: Command) -> Result<Exit, String> {
         Command::List(arguments) => Ok(commands::list(arguments.json)),
         Command::Mutants(arguments) => commands::mutants(&arguments),
         Command::Exhaust(arguments) => exhaust::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Strand(arguments) => Ok(strand::run(&arguments)),
     }
 }
 

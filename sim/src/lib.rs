@@ -1,6 +1,7 @@
 //! The simulator of Sluicegate: interrupts flows at every statement and judges what remains.
 
 pub(crate) mod actors;
+pub mod bench;
 pub mod campaign;
 pub mod cli;
 pub mod database;
@@ -23,5 +24,6 @@ pub mod report;
 pub mod run;
 pub mod signature;
 pub(crate) mod specimens;
+pub mod strand;
 pub mod tape;
 pub mod workload;

@@ -1,4 +1,4 @@
-//! Where the programs of a PostgreSQL server are. Never runs one.
+//! Where the programs of a Postgres server are. Never runs one.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -28,13 +28,15 @@ const STATEMENTS_MAX: usize = 128;
 
 /// Settings of every session, whatever the server's own.
 ///
-/// Plans must not depend on statistics that a fresh table does not have: with sequential scans,
-/// hash and merge joins out of the way every look-up goes through the index of its key, and a
-/// generic plan is made once. `jit` would compile every such plan, since what is switched off
+/// Plans must not depend on statistics that a fresh table does not have: with sequential and bitmap
+/// scans, hash and merge joins out of the way every look-up goes through the index of its key, and
+/// a generic plan is made once. (A bitmap would combine the index of a flow with a whole partition
+/// of the primary key.) `jit` would compile every such plan, since what is switched off
 /// counts as costly. A commit is on the disk before it is acknowledged. A client that is gone is
 /// noticed, and its locks are freed, within ten seconds.
 const SETTINGS: &[(&str, &str)] = &[
     ("plan_cache_mode", "force_generic_plan"),
+    ("enable_bitmapscan", "off"),
     ("enable_seqscan", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),

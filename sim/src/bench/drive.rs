@@ -1,0 +1,240 @@
+//! What the measured works do with an engine: submit, end, drain, each by the engine's own calls.
+//! Says how long a part took; never says what is fast.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate::environment::SystemEnvironment;
+use sluicegate::flow::Limits;
+use sluicegate::identity::FlowKey;
+use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::operations::report::Report;
+use sluicegate::storage::boxed::BoxStorage;
+use sluicegate::storage::{Grant, Scope};
+use sluicegate::{Engine, EngineError, Settings};
+use tokio::task::JoinSet;
+
+use super::shapes::Shape;
+use crate::report::progress::Stopwatch;
+
+/// How long a claim lasts: no run comes near it.
+const LEASE: Duration = Duration::from_secs(600);
+/// Executions that one claim of a preparation takes.
+const CLAIM_MAX: u32 = 1_000;
+/// Workers that prepare a state.
+const PREPARING: usize = 4;
+/// The first and the longest pause of a dispatcher whose pass changed nothing.
+const IDLE_PAUSE: (Duration, Duration) = (Duration::from_micros(250), Duration::from_millis(8));
+/// Passes of a dispatcher before it is taken to be stuck.
+const PASSES_MAX: u32 = 100_000;
+/// Claims of a worker before it is taken to be stuck.
+const CLAIMS_MAX: u32 = 10_000_000;
+
+/// What the workers of a benchmark call: an engine over a storage chosen at run time.
+pub(crate) type Handle = Engine<BoxStorage, SystemEnvironment>;
+
+/// A new handle on that storage.
+pub(crate) fn handle(storage: &BoxStorage) -> Handle {
+    let limits = Limits { in_degree_max: 100_000, ..Limits::default() };
+    let settings = Settings { limits, ..Settings::default() };
+    Engine::new(storage.clone(), SystemEnvironment::new(), settings)
+}
+
+fn told(error: EngineError) -> String {
+    error.to_string()
+}
+
+/// Submits a flow of that shape.
+pub(crate) async fn submit(engine: &Handle, shape: &Shape) -> Result<FlowKey, String> {
+    engine.submit(shape.spec()).await.map(|submitted| submitted.flow()).map_err(told)
+}
+
+/// Claims up to so many executions of any flow.
+pub(crate) async fn claim(
+    engine: &Handle,
+    worker: &Arc<str>,
+    limit: u32,
+) -> Result<Vec<Grant>, String> {
+    let request = ClaimRequest {
+        request: engine.request_id(),
+        sent: Sent::First,
+        worker: Arc::clone(worker),
+        instance: Arc::clone(worker),
+        namespace: None,
+        partitions: 0..u16::MAX,
+        lanes: vec!["default".into()],
+        kinds: Vec::new(),
+        limit,
+        lease: LEASE,
+    };
+    engine.claim(request).await.map_err(told)
+}
+
+/// Reports one granted execution.
+pub(crate) async fn report(engine: &Handle, grant: &Grant, report: Report) -> Result<(), String> {
+    engine.report(grant.token(), report).await.map(drop).map_err(told)
+}
+
+/// The report of a task that does nothing.
+pub(crate) fn done() -> Report {
+    Report::Complete(Arc::from(*b"null"))
+}
+
+/// One worker: claims that many at a time and reports each, until nothing may be claimed. Returns
+/// how many it ended.
+pub(crate) async fn work(engine: Handle, name: String, limit: u32) -> Result<usize, String> {
+    let worker: Arc<str> = name.into();
+    let mut ended = 0;
+    for _ in 0..CLAIMS_MAX {
+        let grants = claim(&engine, &worker, limit).await?;
+        if grants.is_empty() {
+            return Ok(ended);
+        }
+        for grant in &grants {
+            report(&engine, grant, done()).await?;
+        }
+        ended += grants.len();
+    }
+    Err(format!("worker {worker} still finds work after {CLAIMS_MAX} claims"))
+}
+
+/// Claims one execution and completes it; false if none may be claimed.
+pub(crate) async fn one(engine: &Handle) -> Result<bool, String> {
+    let worker: Arc<str> = "worker".into();
+    let grants = claim(engine, &worker, 1).await?;
+    for grant in &grants {
+        report(engine, grant, done()).await?;
+    }
+    Ok(!grants.is_empty())
+}
+
+/// Runs so many of the same at once, and adds up what they return.
+pub(crate) async fn at_once<F>(count: usize, task: impl Fn(usize) -> F) -> Result<usize, String>
+where
+    F: Future<Output = Result<usize, String>> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    for index in 0..count {
+        tasks.spawn(task(index));
+    }
+    let mut sum = 0;
+    while let Some(joined) = tasks.join_next().await {
+        sum += joined.map_err(|error| error.to_string())??;
+    }
+    Ok(sum)
+}
+
+/// So many workers at once, until nothing may be claimed.
+pub(crate) async fn workers(engine: &Handle, count: usize, limit: u32) -> Result<usize, String> {
+    at_once(count, |index| work(engine.clone(), format!("worker-{index}"), limit)).await
+}
+
+/// Completes everything that may be claimed now: a preparation.
+pub(crate) async fn complete_ready(engine: &Handle, expected: usize) -> Result<(), String> {
+    let worker: Arc<str> = "preparation".into();
+    let mut grants = Vec::new();
+    while grants.len() < expected {
+        let more = claim(engine, &worker, CLAIM_MAX).await?;
+        if more.is_empty() {
+            return Err(format!("{} of {expected} executions may be claimed", grants.len()));
+        }
+        grants.extend(more);
+    }
+    let grants = Arc::new(grants);
+    at_once(PREPARING, |index| {
+        let (engine, grants) = (engine.clone(), Arc::clone(&grants));
+        async move {
+            for grant in grants.iter().skip(index).step_by(PREPARING) {
+                report(&engine, grant, done()).await?;
+            }
+            Ok(0)
+        }
+    })
+    .await
+    .map(drop)
+}
+
+/// Fails the one execution that may be claimed.
+pub(crate) async fn fail_ready(engine: &Handle) -> Result<(), String> {
+    let worker: Arc<str> = "preparation".into();
+    let grants = claim(engine, &worker, CLAIM_MAX).await?;
+    let [grant] = grants.as_slice() else {
+        return Err(format!("{} executions may be claimed, and not one", grants.len()));
+    };
+    report(engine, grant, Report::FailFatal(Arc::from(*b"null"))).await
+}
+
+/// Lets the reaper end so many executions, whose deadline is over by then.
+pub(crate) async fn expire(engine: &Handle, expected: usize) -> Result<(), String> {
+    let mut expired = 0;
+    for _ in 0..PASSES_MAX {
+        let report = engine.reaper_tick(&Scope::default()).await.map_err(told)?;
+        expired += usize::try_from(report.reconciled).unwrap_or(usize::MAX);
+        if expired >= expected {
+            return Ok(());
+        }
+        tokio::time::sleep(IDLE_PAUSE.1).await;
+    }
+    Err(format!("{expired} of {expected} executions expired"))
+}
+
+/// The scope of one flow's partition.
+pub(crate) fn scope(flow: FlowKey) -> Scope {
+    let partition = flow.partition.0;
+    Scope { partitions: partition..partition + 1, ..Scope::default() }
+}
+
+/// What a drain came to.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Drained {
+    /// From the start to the last pass that changed something.
+    pub wall: Duration,
+    /// Visits that gave up and left their rows for a later pass.
+    pub errors: u64,
+}
+
+/// So many dispatchers at once, each over the whole scope, until none finds anything.
+///
+/// The time ends with the last pass that changed something, not when an idle dispatcher notices.
+pub(crate) async fn drain(
+    engine: &Handle,
+    dispatchers: usize,
+    scope: &Scope,
+) -> Result<Drained, String> {
+    let watch = Stopwatch::start();
+    if dispatchers == 1 {
+        return dispatcher(engine.clone(), scope.clone(), watch).await;
+    }
+    let mut tasks = JoinSet::new();
+    for _ in 0..dispatchers {
+        tasks.spawn(dispatcher(engine.clone(), scope.clone(), watch));
+    }
+    let mut drained = Drained::default();
+    while let Some(joined) = tasks.join_next().await {
+        let one = joined.map_err(|error| error.to_string())??;
+        drained.wall = drained.wall.max(one.wall);
+        drained.errors += one.errors;
+    }
+    Ok(drained)
+}
+
+async fn dispatcher(engine: Handle, scope: Scope, watch: Stopwatch) -> Result<Drained, String> {
+    let mut drained = Drained::default();
+    let mut pause = IDLE_PAUSE.0;
+    for _ in 0..PASSES_MAX {
+        let report = engine.dispatch_pass(&scope).await.map_err(told)?;
+        drained.errors += report.errors;
+        if report.scanned == 0 {
+            return Ok(drained);
+        }
+        if report.reconciled > 0 {
+            drained.wall = watch.elapsed();
+            pause = IDLE_PAUSE.0;
+        } else {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(IDLE_PAUSE.1);
+        }
+    }
+    Err(format!("a dispatcher still finds something after {PASSES_MAX} passes"))
+}

@@ -1,0 +1,82 @@
+//! Works on the largest flow that the engine's limits admit: a million edges. Hops must cost what
+//! they cost in a small flow, and memory must not grow with the flow.
+
+use std::time::Duration;
+
+use sluicegate::state::Outcome;
+
+use super::{Bench, Run, Sample, Scale, Work};
+use crate::bench::drive;
+use crate::bench::figures::{Target, Unit};
+use crate::bench::memory;
+use crate::bench::shapes::Shape;
+use crate::bench::verify::Expected;
+
+/// Layers of the flow of a million edges, and of the one of ten thousand.
+const LAYERS: (usize, usize) = (101, 2);
+/// Nodes of a layer.
+const WIDTH: usize = 500;
+/// Inbound edges of a node.
+const DEGREE: usize = 20;
+/// Runs of the small flow beside one of the large one.
+const SMALL_RUNS: usize = 5;
+/// Nodes whose deadline is over before they could be claimed.
+const DEADLINE_MS: u64 = 1;
+
+pub(super) const HOP_COST: Work = Work {
+    name: "large-hop-cost",
+    what: "time of a hop in a flow of 1 000 000 edges over one of 10 000, all results at once",
+    unit: Unit::Cost,
+    scale: Scale::Full,
+    ceiling: None,
+    postgres: Target::of(1.5),
+    sqlite: Target::of(1.5),
+    peer: None,
+    run: Run::Now(|bench| Box::pin(hop_cost(bench))),
+};
+
+pub(super) const MEMORY: Work = Work {
+    name: "large-memory",
+    what: "peak memory of the process that drains a flow of 1 000 000 edges",
+    unit: Unit::Megabytes,
+    postgres: Target::of(200.0),
+    sqlite: Target::of(200.0),
+    run: Run::Now(|bench| Box::pin(peak(bench))),
+    ..HOP_COST
+};
+
+async fn hop_cost(bench: &Bench<'_>) -> Result<Sample, String> {
+    let mut small = Vec::new();
+    for _ in 0..SMALL_RUNS {
+        let (_, edges, wall) = drained(bench, LAYERS.1).await?;
+        small.push(cost(edges, wall));
+    }
+    let small = crate::bench::figures::Spread::of(&small).median;
+    let (_, edges, wall) = drained(bench, LAYERS.0).await?;
+    Ok(Sample { figure: cost(edges, wall) / small, units: edges })
+}
+
+async fn peak(bench: &Bench<'_>) -> Result<Sample, String> {
+    let (peak_bytes, edges, _) = drained(bench, LAYERS.0).await?;
+    Ok(Sample { figure: memory::megabytes(peak_bytes), units: edges })
+}
+
+fn cost(edges: usize, wall: Duration) -> f64 {
+    1.0 / crate::bench::figures::rate(edges, wall)
+}
+
+/// Drains a flow of so many layers: the peak of memory meanwhile, its edges, and the time.
+async fn drained(bench: &Bench<'_>, layers: usize) -> Result<(u64, usize, Duration), String> {
+    let ready = bench.ready().await?;
+    let shape = Shape::layers(layers, WIDTH, DEGREE).expiring(DEADLINE_MS);
+    let flow = drive::submit(&ready.engine, &shape).await?;
+    drive::expire(&ready.engine, shape.nodes).await?;
+    ready.fresh.settle().await?;
+    memory::forget_peak()?;
+    let scope = drive::scope(flow);
+    let (drained, _) = ready.timed(drive::drain(&ready.engine, 1, &scope)).await?;
+    let peak_bytes = memory::peak_bytes()?;
+    let expected = Expected::all(&shape, flow, Outcome::Expired);
+    ready.verified(&[expected]).await?;
+    Ok((peak_bytes, shape.edges.len(), drained.wall))
+}
