@@ -218,6 +218,11 @@ impl<'a> Evidence<'a> {
         violations
     }
 
+    /// The first violation of each invariant that is due once everything must have drained.
+    pub(super) fn drained(&self) -> Vec<Violation> {
+        self.judge(When::Drained)
+    }
+
     fn into(&self, id: ExecutionId) -> &[&'a Edge] {
         self.into.get(&id).map_or(&[], Vec::as_slice)
     }
