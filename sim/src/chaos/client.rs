@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use sluicegate::Engine;
 use sluicegate::environment::Environment;
 use sluicegate::flow::{Limits, ValidFlow};
 use sluicegate::storage::boxed::BoxStorage;
-use sluicegate::Engine;
 
 use super::counts;
 use super::database::Database;

@@ -67,7 +67,10 @@ impl PostgresPlace {
     }
 
     /// A session of a saboteur or the judge, with settings of its own.
-    pub(super) async fn session(&self, settings: &[(&str, &str)]) -> Result<PgConnection, sqlx::Error> {
+    pub(super) async fn session(
+        &self,
+        settings: &[(&str, &str)],
+    ) -> Result<PgConnection, sqlx::Error> {
         let options = PgConnectOptions::from_str(&self.url)?
             .application_name("sluicegate-chaos")
             .options(settings.iter().copied());

@@ -15,7 +15,7 @@ use super::disk::Disk;
 use super::fleet::Fleet;
 use super::ledger::{self, Book, Entry};
 use super::proxy::Proxy;
-use super::{Lane, LEASE, TICK, counts, postgres, sqlite};
+use super::{LEASE, Lane, TICK, counts, postgres, sqlite};
 use crate::postgres::Provided;
 
 /// What a strike does: how often it struck, or why it could not.

@@ -143,6 +143,8 @@ pub(super) struct Finding {
 pub(super) struct Violation {
     /// Id of the invariant.
     pub(super) invariant: &'static str,
+    /// What should hold.
+    pub(super) title: &'static str,
     /// What breaks it.
     pub(super) finding: Finding,
 }
@@ -212,7 +214,8 @@ impl<'a> Evidence<'a> {
                 continue;
             }
             if let Err(finding) = (check.check)(self) {
-                violations.push(Violation { invariant: check.id, finding });
+                let Check { id, title, .. } = *check;
+                violations.push(Violation { invariant: id, title, finding });
             }
         }
         violations

@@ -134,7 +134,10 @@ pub(super) fn read_all(directory: &Path) -> Result<Vec<Book>, String> {
         if path.extension().is_some_and(|extension| extension == EXTENSION) {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let text = fs::read_to_string(&path).map_err(say)?;
-            books.push(Book { entries: entries(&text).map_err(|why| format!("{name}: {why}"))?, name });
+            books.push(Book {
+                entries: entries(&text).map_err(|why| format!("{name}: {why}"))?,
+                name,
+            });
         }
     }
     books.sort_by(|a, b| a.name.cmp(&b.name));

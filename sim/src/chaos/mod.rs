@@ -42,7 +42,7 @@ use crate::postgres::{Provided, Server};
 use crate::report::{complain, json, print, reproduction};
 use client::Client;
 use database::{Database, PostgresPlace, SqlitePlace};
-use disk::Disk;
+use disk::{Disk, Home};
 use faults::Field;
 use fleet::{Common, Fleet};
 use proxy::Proxy;
@@ -138,7 +138,8 @@ pub fn run(request: &Request) -> Exit {
     let command = request.command();
     print(&reproduction(&command));
     print(report::NOT_REPLAYABLE);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let done = match runtime {
         Ok(runtime) => runtime.block_on(rounds(request)),
         Err(error) => Err(error.to_string()),
@@ -164,9 +165,8 @@ pub fn run(request: &Request) -> Exit {
 
 async fn rounds(request: &Request) -> Result<Report, String> {
     let clock = Stopwatch::start();
-    let directory = tempfile::Builder::new().prefix("sluicegate-chaos-").tempdir();
-    let directory = directory.map_err(|error| format!("making a directory: {error}"))?;
-    let mut scene = scene(request, directory.path()).await?;
+    let home = Home::make()?;
+    let mut scene = scene(request, &home).await?;
     let mut report = Report::new(request, &scene.field);
     let mut longest = Duration::ZERO;
     // A round takes its time: another one starts only if half of it fits.
@@ -190,8 +190,9 @@ async fn rounds(request: &Request) -> Result<Report, String> {
     Ok(report)
 }
 
-async fn scene(request: &Request, directory: &std::path::Path) -> Result<Scene, String> {
-    let disk = Disk::mount(&directory.join("disk"));
+async fn scene(request: &Request, home: &Home) -> Result<Scene, String> {
+    let directory = home.directory();
+    let disk = Disk::mount(home);
     let (provided, database) = match request.lane {
         Lane::Postgres => {
             let provided = request.server.provide("chaos", SERVER).map_err(|e| e.to_string())?;
@@ -199,8 +200,8 @@ async fn scene(request: &Request, directory: &std::path::Path) -> Result<Scene, 
             (Some(provided), database)
         }
         Lane::Sqlite => {
-            let home = disk.as_ref().map_or(directory, Disk::directory);
-            (None, Database::Sqlite(SqlitePlace { file: home.join("chaos.sqlite") }))
+            let place = disk.as_ref().map_or(directory, Disk::directory);
+            (None, Database::Sqlite(SqlitePlace { file: place.join("chaos.sqlite") }))
         }
     };
     let disk = match (&database, disk) {

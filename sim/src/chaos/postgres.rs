@@ -115,7 +115,7 @@ async fn terminate(field: &mut Field) -> Result<u64, String> {
         let pids: Vec<i32> = field.fleet.proxies().flat_map(|proxy| proxy.pids()).collect();
         if !pids.is_empty() {
             let pid = pids[field.draw(pids.len())];
-            let sql = format!("select pg_terminate_backend({pid})::int8");
+            let sql = format!("select pg_terminate_backend({pid})::int4::int8");
             ended += number(&mut session, sql).await.map_err(say)?.unsigned_abs();
         }
         sleep(LOOK_AFTER * 3).await;

@@ -160,7 +160,8 @@ impl Report {
                 let message = &violation.finding.message;
                 let message = crate::report::first_line(message, MESSAGE_MAX);
                 let seed = self.request.seed;
-                say(format!("seed {seed}, round {round}: {}: {message}", violation.invariant));
+                let (id, title) = (violation.invariant, violation.title);
+                say(format!("seed {seed}, round {round}: {id} ({title}): {message}"));
             }
             if let Some(file) = &outcome.file {
                 say(format!("rows: {}", file.display()));

@@ -15,10 +15,12 @@ use sluicegate::storage::boxed::BoxStorage;
 use super::client::Client;
 use super::database::STATEMENT_TIMEOUT;
 use super::faults::{self, Field, Kind};
-use super::judge::{Evidence, Healed, Violation, When};
+use super::judge::{Evidence, Finding, Healed, Violation, When};
 use super::rows::{self, Rows, Unread};
 use super::work::{self, WORK_MAX};
-use super::{LEASE, Lane, SIGMA, TICK_LONGEST, counts, engine_settings, ledger, stopwatch::Stopwatch};
+use super::{
+    LEASE, Lane, SIGMA, TICK_LONGEST, counts, engine_settings, ledger, stopwatch::Stopwatch,
+};
 use crate::liveness::{Bounds, Following, Node, Settings};
 
 /// The wait between two looks at what is left.
@@ -76,14 +78,14 @@ impl Scene {
         stop.store(true, Ordering::SeqCst);
         if !outcome.violations.is_empty() {
             submitting.abort();
-            return Ok(self.dumped(outcome, round));
+            return Ok(outcome);
         }
         self.field.fleet.tend()?;
         let flows = submitting.await.map_err(|error| error.to_string())?;
         let bounds = bounds(&flows);
         (outcome.bound, outcome.path) = (bounds.l2, bounds.path.len());
         self.drain(&bounds, &mut outcome, say).await?;
-        Ok(self.dumped(outcome, round))
+        Ok(outcome)
     }
 
     async fn strike_all(
@@ -133,8 +135,9 @@ impl Scene {
 
     fn accidents(&mut self, outcome: &mut Outcome) {
         for message in self.field.fleet.accidents.drain(..) {
-            let finding = super::judge::Finding { message, flow: None };
-            outcome.violations.push(Violation { invariant: "panic", finding });
+            let finding = Finding { message, flow: None };
+            let (invariant, title) = ("panic", "no process panics");
+            outcome.violations.push(Violation { invariant, title, finding });
         }
     }
 
@@ -241,9 +244,9 @@ impl Scene {
 
     /// Why what is stuck is stuck, in the engine's own words.
     async fn explain(&self, outcome: &mut Outcome, rows: &Rows) {
-        let engine =
-            Engine::new(self.storage.clone(), SystemEnvironment::new(), engine_settings());
-        let stuck = rows.executions.iter().filter(|row| !row.state.is_terminal() || !row.propagated);
+        let engine = Engine::new(self.storage.clone(), SystemEnvironment::new(), engine_settings());
+        let stuck =
+            rows.executions.iter().filter(|row| !row.state.is_terminal() || !row.propagated);
         let mut said = Vec::new();
         for row in stuck.take(EXPLAINED_MAX) {
             let why = match engine.explain(row.id).await {
@@ -255,13 +258,6 @@ impl Scene {
         if let Some(violation) = outcome.violations.iter_mut().find(|one| one.invariant == "I8") {
             violation.finding.message += &format!("; {}", said.join("; "));
         }
-    }
-
-    fn dumped(&self, mut outcome: Outcome, round: u32) -> Outcome {
-        if !outcome.violations.is_empty() {
-            outcome.misses.push(format!("round {round} ended early"));
-        }
-        outcome
     }
 }
 
@@ -275,14 +271,15 @@ fn unreadable(unread: Unread, outcome: &mut Outcome) -> Result<(), String> {
 }
 
 fn illegal(message: String) -> Violation {
-    Violation { invariant: "I9", finding: super::judge::Finding { message, flow: None } }
+    let (invariant, title) = ("I9", "every stored value is one that an engine writes");
+    Violation { invariant, title, finding: Finding { message, flow: None } }
 }
 
 fn dump(violation: &Violation, rows: &Rows) -> String {
-    let flow = violation.finding.flow;
-    let mut text = format!("{}: {}\n", violation.invariant, violation.finding.message);
-    let members = rows.executions.iter().filter(|row| flow.is_none_or(|flow| row.flow == flow));
-    let Some(flow) = flow else { return text };
+    let Violation { invariant, title, finding } = violation;
+    let mut text = format!("{invariant}: {title}\n{}\n", finding.message);
+    let Some(flow) = finding.flow else { return text };
+    let members = rows.executions.iter().filter(|row| row.flow == flow);
     text += &format!("\nflow {flow} at {} us\n", rows.now.0);
     for row in members {
         let id = row.id;
@@ -316,18 +313,12 @@ fn bounds(flows: &[ValidFlow]) -> Bounds {
     };
     let all = flows.iter().map(|flow| {
         let spec = flow.spec();
-        let nodes: Vec<Node<'_>> = spec
-            .executions
-            .iter()
-            .map(|one| Node { name: &one.name, retry: one.retry })
-            .collect();
+        let nodes: Vec<Node<'_>> =
+            spec.executions.iter().map(|one| Node { name: &one.name, retry: one.retry }).collect();
         let at: BTreeMap<&str, usize> =
             spec.executions.iter().enumerate().map(|(at, one)| (one.name.as_str(), at)).collect();
-        let edges: Vec<(usize, usize)> = spec
-            .edges
-            .iter()
-            .map(|edge| (at[edge.from.as_str()], at[edge.to.as_str()]))
-            .collect();
+        let edges: Vec<(usize, usize)> =
+            spec.edges.iter().map(|edge| (at[edge.from.as_str()], at[edge.to.as_str()])).collect();
         Bounds::of(&nodes, &edges, &settings)
     });
     all.max_by_key(|bounds| bounds.l2).expect("a round submits flows")

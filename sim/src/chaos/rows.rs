@@ -116,13 +116,17 @@ async fn read_postgres(place: &PostgresPlace, namespace: Option<&str>) -> Result
     let begin = "begin isolation level repeatable read read only";
     sqlx::query(begin).execute(&mut session).await.map_err(say)?;
     let now = "select (extract(epoch from clock_timestamp()) * 1000000)::int8";
-    let now: i64 =
-        sqlx::query(now).fetch_one(&mut session).await.and_then(|row| row.try_get(0)).map_err(say)?;
+    let now: i64 = sqlx::query(now)
+        .fetch_one(&mut session)
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(say)?;
     let prefix = format!("\"{}\".", place.schema);
     let mut tables = Vec::new();
     for query in QUERIES {
         let sql = sql(Dialect::Postgres, query, &prefix, namespace);
-        let rows = sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_all(&mut session).await.map_err(say)?;
+        let rows =
+            sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_all(&mut session).await.map_err(say)?;
         let texts = rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<_, _>>();
         tables.push(texts.map_err(say)?);
     }

@@ -97,9 +97,10 @@ pub(crate) fn main() -> ! {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).expect("a worker is given its orders");
     let orders: Orders = serde_json::from_str(&line).expect("orders are one line of JSON");
-    let mutant = orders.mutant.as_deref().and_then(|id| {
-        Mutant::ALL.iter().copied().find(|mutant| mutant.id() == id)
-    });
+    let mutant = orders
+        .mutant
+        .as_deref()
+        .and_then(|id| Mutant::ALL.iter().copied().find(|mutant| mutant.id() == id));
     activate(mutant);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)

@@ -20,7 +20,10 @@ pub(super) fn nothing_acknowledged_is_lost(evidence: &Evidence<'_>) -> Verdict {
             Entry::Began { .. } | Entry::Lost { .. } | Entry::Answered { .. } => continue,
         };
         if !kept {
-            return Err(Finding { message: format!("{book} was told {entry:?}, which is lost"), flow });
+            return Err(Finding {
+                message: format!("{book} was told {entry:?}, which is lost"),
+                flow,
+            });
         }
     }
     Ok(())
@@ -30,8 +33,8 @@ pub(super) fn lost_leases_were_taken(evidence: &Evidence<'_>) -> Verdict {
     for (book, entry) in entries(evidence) {
         let Entry::Lost { lease } = entry else { continue };
         let row = attempt(evidence, lease);
-        let taken = row
-            .is_some_and(|row| matches!(row.end, AttemptEnd::Expired | AttemptEnd::Revoked));
+        let taken =
+            row.is_some_and(|row| matches!(row.end, AttemptEnd::Expired | AttemptEnd::Revoked));
         if !taken {
             let message = format!("{book} was told {entry:?}, but its attempt is {row:?}");
             return Err(Finding { message, flow: flow_of(evidence, lease) });

@@ -14,7 +14,8 @@ pub(super) fn counters_equal_a_recount(evidence: &Evidence<'_>) -> Verdict {
             let resolved = edges.iter().filter(|edge| edge.resolution == resolution);
             u32::try_from(resolved.count()).unwrap_or(u32::MAX)
         };
-        let (satisfied, unsatisfied) = (count(Resolution::Satisfied), count(Resolution::Unsatisfied));
+        let (satisfied, unsatisfied) =
+            (count(Resolution::Satisfied), count(Resolution::Unsatisfied));
         let all = u32::try_from(edges.len()).unwrap_or(u32::MAX);
         if (group.edges, group.satisfied, group.unsatisfied) != (all, satisfied, unsatisfied) {
             return wrong_group(group, format!("a recount says {all}, {satisfied}, {unsatisfied}"));
