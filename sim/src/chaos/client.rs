@@ -71,23 +71,24 @@ impl Client {
     pub(super) async fn submit(&self, round: u32, stop: &AtomicBool) -> Vec<ValidFlow> {
         let namespace = work::namespace(round);
         let mut flows = Vec::new();
-        while (flows.len() as u32) < FLOWS_MAX {
-            let number = flows.len() as u32;
-            if stop.load(Ordering::SeqCst) && number >= FLOWS_MIN {
+        let mut next = 0;
+        while next < FLOWS_MAX {
+            if stop.load(Ordering::SeqCst) && next >= FLOWS_MIN {
                 break;
             }
-            let desk = &self.desks[number as usize % self.desks.len()];
+            let desk = &self.desks[(next / BATCH) as usize % self.desks.len()];
             let open = counts::open(&self.database, &namespace).await.unwrap_or(0);
             if open > OPEN_MAX && !stop.load(Ordering::SeqCst) {
                 desk.environment.sleep(PAUSE).await;
                 continue;
             }
-            for number in number..number + BATCH {
+            for number in next..next + BATCH {
                 let drawn = work::flow(self.seed, round, number).validate(&Limits::default());
                 let flow = drawn.expect("drawn flows are valid");
                 desk.submit(&flow).await;
                 flows.push(flow);
             }
+            next += BATCH;
             desk.environment.sleep(PAUSE).await;
         }
         flows

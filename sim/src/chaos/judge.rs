@@ -35,7 +35,7 @@ pub(super) struct Check {
     /// What holds, in one sentence.
     pub(super) title: &'static str,
     when: When,
-    check: fn(&Evidence<'_>) -> Verdict,
+    ask: fn(&Evidence<'_>) -> Verdict,
 }
 
 /// Every check, in the order in which they are asked.
@@ -44,85 +44,85 @@ pub(super) static TABLE: &[Check] = &[
         id: "I1",
         title: "an execution is terminal iff exactly one completion event says so",
         when: When::Always,
-        check: lives::one_event_for_each_end,
+        ask: lives::one_event_for_each_end,
     },
     Check {
         id: "I3",
         title: "counters equal a recount; edges agree with their upstreams and accept sets",
         when: When::Always,
-        check: joins::counters_equal_a_recount,
+        ask: joins::counters_equal_a_recount,
     },
     Check {
         id: "I4",
         title: "a group stands as the policy decides from its counters",
         when: When::Always,
-        check: joins::decisions_are_the_policys,
+        ask: joins::decisions_are_the_policys,
     },
     Check {
         id: "I5",
         title: "nothing is ready or granted whose group is not satisfied",
         when: When::Always,
-        check: joins::starts_need_a_satisfied_group,
+        ask: joins::starts_need_a_satisfied_group,
     },
     Check {
         id: "I6",
         title: "skipped only where the group is impossible, and then never granted",
         when: When::Always,
-        check: joins::skips_need_an_impossible_group,
+        ask: joins::skips_need_an_impossible_group,
     },
     Check {
         id: "I7",
         title: "epochs rise from attempt to attempt and no nonce comes twice",
         when: When::Always,
-        check: lives::leases_follow_each_other,
+        ask: lives::leases_follow_each_other,
     },
     Check {
         id: "I9",
         title: "the columns of a row agree with its state",
         when: When::Always,
-        check: lives::states_are_legal,
+        ask: lives::states_are_legal,
     },
     Check {
         id: "I11",
         title: "charged = grants less give-backs, within the limit; one history row an attempt",
         when: When::Always,
-        check: lives::attempts_are_counted,
+        ask: lives::attempts_are_counted,
     },
     Check {
         id: "I16",
         title: "a lease that was reported lost has not been ended by its holder",
         when: When::Always,
-        check: acknowledged::lost_leases_were_taken,
+        ask: acknowledged::lost_leases_were_taken,
     },
     Check {
         id: "I19",
         title: "every acknowledged submit, grant and report is in the database",
         when: When::Always,
-        check: acknowledged::nothing_acknowledged_is_lost,
+        ask: acknowledged::nothing_acknowledged_is_lost,
     },
     Check {
         id: "I21",
         title: "a propagated execution has no pending out-edge",
         when: When::Always,
-        check: joins::propagated_means_resolved,
+        ask: joins::propagated_means_resolved,
     },
     Check {
         id: "I8",
         title: "cascades and leases are looked after within L1",
         when: When::Always,
-        check: drained::nothing_waits_beyond_l1,
+        ask: drained::nothing_waits_beyond_l1,
     },
     Check {
         id: "I8",
         title: "every execution is terminal and propagated within L2",
         when: When::Drained,
-        check: drained::everything_has_ended,
+        ask: drained::everything_has_ended,
     },
     Check {
         id: "I18",
         title: "attempts ended as their seed says, flows as a sequential evaluator does",
         when: When::Drained,
-        check: drained::ends_equal_the_evaluators,
+        ask: drained::ends_equal_the_evaluators,
     },
 ];
 
@@ -173,7 +173,8 @@ pub(super) struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// `books` were read before the rows, and the rows are all that there are, or `books` is empty.
+    /// The books were read before the rows. What holds at every instant is asked of all rows that
+    /// there are, or without books; once drained, the rows of some flows will do.
     pub(super) fn new(
         rows: &'a Rows,
         books: &'a [Book],
@@ -205,25 +206,19 @@ impl<'a> Evidence<'a> {
         evidence
     }
 
-    /// The first violation of each invariant that is due.
-    pub(super) fn judge(&self, due: When) -> Vec<Violation> {
-        let asked = TABLE.iter().filter(|check| due == When::Drained || check.when == When::Always);
+    /// The first violation of each invariant among the checks of that time.
+    pub(super) fn judge(&self, when: When) -> Vec<Violation> {
         let mut violations: Vec<Violation> = Vec::new();
-        for check in asked {
+        for check in TABLE.iter().filter(|check| check.when == when) {
             if violations.iter().any(|violation| violation.invariant == check.id) {
                 continue;
             }
-            if let Err(finding) = (check.check)(self) {
+            if let Err(finding) = (check.ask)(self) {
                 let Check { id, title, .. } = *check;
                 violations.push(Violation { invariant: id, title, finding });
             }
         }
         violations
-    }
-
-    /// The first violation of each invariant that is due once everything must have drained.
-    pub(super) fn drained(&self) -> Vec<Violation> {
-        self.judge(When::Drained)
     }
 
     fn into(&self, id: ExecutionId) -> &[&'a Edge] {

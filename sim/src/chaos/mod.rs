@@ -119,10 +119,10 @@ impl Request {
             self.seed
         );
         if self.lane == Lane::Postgres {
-            line += &format!(" --postgres {}", self.server);
+            line.extend([format!(" --postgres {}", self.server)]);
         }
         if let Some(mutant) = self.mutant {
-            line += &format!(" --mutant {}", mutant.id());
+            line.extend([" --mutant ", mutant.id()]);
         }
         line
     }
@@ -179,7 +179,7 @@ async fn rounds(request: &Request) -> Result<Report, String> {
         say(&report::line(round, &outcome));
         let failed = !outcome.violations.is_empty();
         report.add(round, outcome);
-        longest = longest.max(clock.elapsed() - began);
+        longest = longest.max(clock.elapsed().saturating_sub(began));
         if failed || clock.elapsed() + longest / 2 > request.budget {
             break;
         }

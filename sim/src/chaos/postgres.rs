@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use sqlx::error::DatabaseError;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use tokio::time::sleep;
 
 use super::database::{Database, IDLE_TIMEOUT, LOCK_TIMEOUT, PostgresPlace};
 use super::faults::{Fault, Field, Kind};
+use super::proxy::Proxy;
 
 /// Sessions that are ended in one strike.
 const TERMINATED: usize = 4;
@@ -96,7 +98,7 @@ fn place(field: &Field) -> Result<&PostgresPlace, String> {
     }
 }
 
-fn say(error: sqlx::Error) -> String {
+fn say<E: std::fmt::Display>(error: E) -> String {
     error.to_string()
 }
 
@@ -112,7 +114,7 @@ async fn terminate(field: &mut Field) -> Result<u64, String> {
     let mut session = place(field)?.session(&[]).await.map_err(say)?;
     let mut ended = 0;
     for _ in 0..TERMINATED {
-        let pids: Vec<i32> = field.fleet.proxies().flat_map(|proxy| proxy.pids()).collect();
+        let pids: Vec<i32> = field.fleet.proxies().flat_map(Proxy::pids).collect();
         if !pids.is_empty() {
             let pid = pids[field.draw(pids.len())];
             let sql = format!("select pg_terminate_backend({pid})::int4::int8");
@@ -136,9 +138,11 @@ async fn restart(field: &mut Field) -> Result<u64, String> {
 
 async fn cut(field: &mut Field) -> Result<u64, String> {
     let proxies: Vec<_> = field.fleet.proxies().chain(&field.client).cloned().collect();
-    let cut = || proxies.iter().map(|proxy| proxy.cut()).sum::<u64>();
+    let cut = || proxies.iter().map(Proxy::cut).sum::<u64>();
     let before = cut();
-    proxies.iter().for_each(|proxy| proxy.arm(CUTS));
+    for proxy in &proxies {
+        proxy.arm(CUTS);
+    }
     let wanted = before + u64::from(CUTS) * proxies.len() as u64;
     for _ in 0..TRIES_MAX {
         sleep(LOOK_AFTER).await;
@@ -146,7 +150,9 @@ async fn cut(field: &mut Field) -> Result<u64, String> {
             break;
         }
     }
-    proxies.iter().for_each(|proxy| proxy.arm(0));
+    for proxy in &proxies {
+        proxy.arm(0);
+    }
     Ok(cut() - before)
 }
 
@@ -261,14 +267,14 @@ async fn flood(field: &mut Field) -> Result<u64, String> {
 }
 
 fn is_full(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "53300")
+    error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == "53300")
 }
 
 async fn idle(field: &mut Field) -> Result<u64, String> {
     let mut session = place(field)?.session(&[]).await.map_err(say)?;
     for _ in 0..TRIES_MAX / 4 {
         let berth = field.draw(field.fleet.count());
-        let pids = |field: &Field| field.fleet.proxy(berth).map(|proxy| proxy.pids());
+        let pids = |field: &Field| field.fleet.proxy(berth).map(Proxy::pids);
         let paused = field.fleet.pause(berth)?;
         sleep(Duration::from_millis(350)).await;
         let own = pids(field).unwrap_or_default();

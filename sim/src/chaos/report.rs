@@ -230,3 +230,61 @@ impl Report {
         report
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chaos::Lane;
+    use crate::chaos::judge::{Finding, Violation};
+    use crate::postgres::Server;
+
+    fn report(count: u64, unavailable: Option<&str>, violated: &[&'static str]) -> Report {
+        let violations = violated.iter().map(|invariant| Violation {
+            invariant,
+            title: "it holds",
+            finding: Finding { message: "it does not".to_owned(), flow: None },
+        });
+        let outcome = Outcome { violations: violations.collect(), ..Outcome::default() };
+        Report {
+            request: Request {
+                lane: Lane::Sqlite,
+                server: Server::Auto,
+                budget: Duration::from_secs(1),
+                seed: 7,
+                mutant: None,
+                json: None,
+                failures: "failures".into(),
+            },
+            rows: vec![Row {
+                id: "kill",
+                title: "a kill",
+                count,
+                unavailable: unavailable.map(ToOwned::to_owned),
+            }],
+            rounds: vec![(1, outcome)],
+            answers: BTreeMap::new(),
+            told: BTreeMap::new(),
+            wall: Duration::from_secs(1),
+        }
+    }
+
+    fn check(report: &Report, exit: Exit, words: &str) {
+        assert_eq!(Exit::first_of(&report.exits()), exit);
+        let text = report.text();
+        assert!(text.contains(words) && text.contains("not replayable"), "{text}");
+    }
+
+    #[test]
+    fn a_fault_that_never_struck_makes_a_run_vacuous_unless_it_cannot_strike() {
+        check(&report(1, None, &[]), Exit::Clean, "0 violations");
+        check(&report(0, None, &[]), Exit::Vacuous, "kill never struck");
+        check(&report(0, Some("no disk"), &[]), Exit::Clean, "not available: no disk");
+    }
+
+    #[test]
+    fn a_violation_outranks_a_flow_that_does_not_drain() {
+        check(&report(0, None, &["I8"]), Exit::Liveness, "seed 7, round 1: I8");
+        check(&report(0, None, &["I8", "I3"]), Exit::Safety, "I3 (it holds): it does not");
+        assert_eq!(report(1, None, &["I8"]).to_json("x")["violations"][0]["invariant"], "I8");
+    }
+}

@@ -62,6 +62,15 @@ pub(super) struct Outcome {
     pub(super) file: Option<PathBuf>,
 }
 
+impl Outcome {
+    fn count(&mut self, rows: &Rows) {
+        self.flows = rows.flows.len();
+        self.executions = rows.executions.len();
+        self.edges = rows.edges.len();
+        self.attempts = rows.attempts.len();
+    }
+}
+
 impl Scene {
     /// Runs a round. An `Err` is the machine's, not the engine's.
     pub(super) async fn round(
@@ -124,6 +133,7 @@ impl Scene {
         match rows::read(&self.field.database, namespace).await {
             Ok(rows) => {
                 let violations = Evidence::new(&rows, &[], self.seed, None).judge(When::Always);
+                outcome.count(&rows);
                 self.found(outcome, violations, &rows);
             }
             Err(Unread::Illegal(why)) => outcome.violations.push(illegal(why)),
@@ -197,13 +207,10 @@ impl Scene {
             (Ok(rows), Ok(all)) => (rows, all),
             (Err(unread), _) | (_, Err(unread)) => return unreadable(unread, outcome),
         };
-        outcome.flows = rows.flows.len();
-        outcome.executions = rows.executions.len();
-        outcome.edges = rows.edges.len();
-        outcome.attempts = rows.attempts.len();
+        outcome.count(&rows);
         let told = Evidence::new(&all, &books, self.seed, Some(healed)).judge(When::Always);
         self.found(outcome, told, &all);
-        let violations = Evidence::new(&rows, &books, self.seed, Some(healed)).drained();
+        let violations = Evidence::new(&rows, &books, self.seed, Some(healed)).judge(When::Drained);
         self.found(outcome, violations, &rows);
         if !outcome.violations.is_empty() {
             self.explain(outcome, &rows).await;
@@ -256,7 +263,8 @@ impl Scene {
             said.push(format!("{} ({}): {why}", row.id, rows.names[&row.id]));
         }
         if let Some(violation) = outcome.violations.iter_mut().find(|one| one.invariant == "I8") {
-            violation.finding.message += &format!("; {}", said.join("; "));
+            violation.finding.message.push_str("; ");
+            violation.finding.message.push_str(&said.join("; "));
         }
     }
 }
@@ -280,10 +288,11 @@ fn dump(violation: &Violation, rows: &Rows) -> String {
     let mut text = format!("{invariant}: {title}\n{}\n", finding.message);
     let Some(flow) = finding.flow else { return text };
     let members = rows.executions.iter().filter(|row| row.flow == flow);
-    text += &format!("\nflow {flow} at {} us\n", rows.now.0);
+    text.extend([format!("\nflow {flow} at {} us\n", rows.now.0)]);
     for row in members {
         let id = row.id;
-        text += &format!("\n{} = {row:?}\n", rows.names.get(&id).map_or("?", String::as_str));
+        let name = rows.names.get(&id).map_or("?", String::as_str);
+        text.extend([format!("\n{name} = {row:?}\n")]);
         let group = rows.groups.iter().filter(|group| group.downstream == id);
         text.extend(group.map(|group| format!("  {group:?}\n")));
         let edges = rows.edges.iter().filter(|edge| edge.key.downstream == id);

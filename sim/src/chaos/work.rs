@@ -66,7 +66,7 @@ pub(super) struct Fate {
 }
 
 /// The longest that an attempt works.
-pub(super) const WORK_MAX: Duration = Duration::from_millis(3_000);
+pub(super) const WORK_MAX: Duration = Duration::from_secs(3);
 
 /// The fate of an attempt: the same for the same seed, execution and attempt.
 pub(super) fn fate(seed: u64, execution: ExecutionId, attempt: u32) -> Fate {

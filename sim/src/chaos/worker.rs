@@ -136,7 +136,7 @@ async fn run(orders: Orders) -> ! {
             Ok(storage) => {
                 let watched = Watched::new(storage, Arc::clone(&ledger));
                 let engine = Engine::new(watched, environment.clone(), engine_settings());
-                live(Arc::new(Station { engine, environment, ledger, orders })).await
+                live(Arc::new(Station { engine, environment, ledger, orders })).await;
             }
             Err(why) => told = why,
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use sluicegate::identity::FlowId;
-use sluicegate::storage::{Attempt, AttemptEnd, Execution, Reported, codes};
+use sluicegate::storage::{Attempt, AttemptEnd, Execution, codes};
 
 use super::super::ledger::Entry;
 use super::super::work;
@@ -52,6 +52,7 @@ pub(super) fn ends_equal_the_evaluators(evidence: &Evidence<'_>) -> Verdict {
     for attempt in &evidence.rows.attempts {
         as_drawn(evidence, attempt)?;
     }
+    let mut told_of = observations(evidence);
     let mut judge = Judge::new().only("I18");
     for (flow, commit) in commits(evidence) {
         judge.reset();
@@ -60,7 +61,7 @@ pub(super) fn ends_equal_the_evaluators(evidence: &Evidence<'_>) -> Verdict {
             flow: Some(flow),
         };
         judge.commit(&commit, None).map_err(told)?;
-        for observation in observations(evidence, flow) {
+        for observation in told_of.remove(&flow).unwrap_or_default() {
             judge.observe(&observation).map_err(told)?;
         }
         judge.quiescent().map_err(told)?;
@@ -101,23 +102,26 @@ fn commits(evidence: &Evidence<'_>) -> BTreeMap<FlowId, Commit> {
     commits
 }
 
-/// The acknowledged reports of a flow, as the judge of universes is told them.
-fn observations(evidence: &Evidence<'_>, flow: FlowId) -> Vec<Observation> {
-    let entries = evidence.books.iter().flat_map(|book| &book.entries);
-    let told = entries.filter_map(|entry| {
-        let Entry::Reported { lease, end, kind, value } = entry else { return None };
-        let row = evidence.executions.get(&lease.execution)?;
-        let stored = codes::StoredReport { kind: *kind, value: *value };
-        let reported: Reported = codes::reported_of(stored)?;
-        let end = codes::attempt_end_of(i64::from(*end))?;
-        let holder = Holder {
-            execution: lease.execution,
-            incarnation: lease.incarnation,
-            attempt: lease.attempt,
-            epoch: lease.epoch,
-            nonce: lease.nonce,
-        };
-        (row.flow == flow).then_some(Observation::Reported { holder, end, reported })
-    });
-    told.collect()
+/// The acknowledged reports of each flow, as the judge of universes is told them.
+fn observations(evidence: &Evidence<'_>) -> BTreeMap<FlowId, Vec<Observation>> {
+    let mut observations: BTreeMap<FlowId, Vec<Observation>> = BTreeMap::new();
+    for entry in evidence.books.iter().flat_map(|book| &book.entries) {
+        if let Entry::Reported { lease, end, kind, value } = entry
+            && let Some(row) = evidence.executions.get(&lease.execution)
+            && let Some(end) = codes::attempt_end_of(i64::from(*end))
+            && let Some(reported) =
+                codes::reported_of(codes::StoredReport { kind: *kind, value: *value })
+        {
+            let holder = Holder {
+                execution: lease.execution,
+                incarnation: lease.incarnation,
+                attempt: lease.attempt,
+                epoch: lease.epoch,
+                nonce: lease.nonce,
+            };
+            let told = Observation::Reported { holder, end, reported };
+            observations.entry(row.flow).or_default().push(told);
+        }
+    }
+    observations
 }

@@ -12,8 +12,8 @@ use super::super::ledger::{self, Entry};
 use super::super::work;
 use super::*;
 
-/// A seed under which `a` and `b` complete at their first attempt.
-const SEED: u64 = 3;
+/// Seeds that are tried for one of which both executions complete at once.
+const SEEDS_MAX: u64 = 1_000;
 const NOW: Timestamp = Timestamp(100_000_000);
 
 fn key() -> sluicegate::identity::FlowKey {
@@ -22,6 +22,13 @@ fn key() -> sluicegate::identity::FlowKey {
 
 fn id(name: &str) -> ExecutionId {
     key().execution(name)
+}
+
+/// A seed under which `a` and `b` complete at their first attempt.
+fn seed() -> u64 {
+    let completes =
+        |seed, name| work::fate(seed, id(name), 1).report.end() == AttemptEnd::Completed;
+    (0..SEEDS_MAX).find(|seed| completes(*seed, "a") && completes(*seed, "b")).unwrap()
 }
 
 fn ended(name: &str) -> Execution {
@@ -117,7 +124,8 @@ fn told() -> Vec<Entry> {
 fn judge(rows: &Rows, entries: Vec<Entry>) -> Vec<Violation> {
     let books = [Book { name: "worker".to_owned(), entries }];
     let healed = Healed { at: Timestamp(0), bound: Duration::from_secs(5) };
-    Evidence::new(rows, &books, SEED, Some(healed)).drained()
+    let evidence = Evidence::new(rows, &books, seed(), Some(healed));
+    [evidence.judge(When::Always), evidence.judge(When::Drained)].concat()
 }
 
 #[track_caller]
@@ -146,14 +154,12 @@ fn first<'r>(rows: &'r mut Rows, name: &str) -> &'r mut Attempt {
 
 #[test]
 fn sound_rows_pass_every_check() {
-    assert_eq!(work::fate(SEED, id("a"), 1).report.end(), AttemptEnd::Completed);
-    assert_eq!(work::fate(SEED, id("b"), 1).report.end(), AttemptEnd::Completed);
     assert_eq!(judge(&sound(), told()), []);
 }
 
 #[test]
 fn an_end_without_its_one_event_is_seen() {
-    check("I1", |rows| drop(rows.events.pop()));
+    check("I1", |rows| rows.events.truncate(1));
     check("I1", |rows| rows.events.push(event(3, "b")));
     check("I1", |rows| rows.events[0].1.outcome = Outcome::Failed);
     check("I1", |rows| rows.events.push(event(3, "nobody")));
@@ -293,6 +299,6 @@ fn ends_that_the_seed_or_the_evaluator_does_not_know_are_seen() {
 #[test]
 fn every_row_of_the_table_is_named_and_has_a_sentence() {
     assert!(TABLE.iter().all(|check| check.id.starts_with('I') && !check.title.is_empty()));
-    let late = Evidence::new(&sound(), &[], SEED, None).judge(When::Always);
+    let late = Evidence::new(&sound(), &[], seed(), None).judge(When::Always);
     assert_eq!(late, []);
 }
