@@ -1,5 +1,5 @@
-//! The client: submits the flows of a round from processes' clocks right and wrong, until it is told
-//! to stop. Writes down what was acknowledged; never judges.
+//! The client: submits the flows of a round under wall clocks right and wrong, until it is told to
+//! stop. Writes down what was acknowledged; never judges.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

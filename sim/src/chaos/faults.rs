@@ -1,5 +1,5 @@
-//! The faults, one row each in the table of their lane, and those that strike the workers' processes
-//! whatever the database is. Never judges.
+//! The faults, one row each in the table of their lane, and those that strike the processes of the
+//! workers whatever the database is. Never judges.
 
 use std::future::Future;
 use std::path::PathBuf;

@@ -84,7 +84,7 @@ pub(super) static TABLE: &[Check] = &[
     },
     Check {
         id: "I11",
-        title: "charged = grants less give-backs, within the limit; one history row an attempt",
+        title: "attempts are recorded, charged less give-backs, within limits, each after its delay",
         when: When::Always,
         ask: lives::attempts_are_counted,
     },

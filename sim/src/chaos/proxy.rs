@@ -113,15 +113,19 @@ impl Shared {
     }
 }
 
-async fn serve(shared: &Shared, client: UnixStream) {
-    let server: std::io::Result<Box<dyn Stream>> = match &shared.upstream {
-        Upstream::Socket(path) => {
-            UnixStream::connect(path).await.map(|stream| Box::new(stream) as Box<dyn Stream>)
+async fn connect(upstream: &Upstream) -> std::io::Result<Box<dyn Stream>> {
+    match upstream {
+        Upstream::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+        Upstream::Host(host, port) => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream))
         }
-        Upstream::Host(host, port) => TcpStream::connect((host.as_str(), *port))
-            .await
-            .map(|stream| Box::new(stream) as Box<dyn Stream>),
-    };
+    }
+}
+
+async fn serve(shared: &Shared, client: UnixStream) {
+    let server = connect(&shared.upstream).await;
     let Ok(server) = server else { return };
     let mut line = Line::new(shared, client, server);
     // Whichever end goes takes the other one along.
@@ -182,9 +186,9 @@ impl<'a> Line<'a> {
 
     /// Passes on what is whole of the client's bytes; false at the end.
     async fn ask(&mut self, bytes: &mut Vec<u8>) -> std::io::Result<bool> {
-        loop {
-            let lead = usize::from(self.started);
-            let Some(length) = length(bytes, lead)? else { return Ok(true) };
+        // In one piece: a message at a time would wait for the acknowledgement of the last one.
+        let mut passed = Vec::with_capacity(bytes.len());
+        while let Some(length) = length(bytes, usize::from(self.started))? {
             let message: Vec<u8> = bytes.drain(..length).collect();
             if !self.started {
                 let code = message.get(4..8).map_or(0, number);
@@ -196,8 +200,10 @@ impl<'a> Line<'a> {
             } else if is_commit(&message) && self.shared.take_cut() {
                 self.answers = Answers::Swallowed;
             }
-            self.server.write_all(&message).await?;
+            passed.extend(message);
         }
+        self.server.write_all(&passed).await?;
+        Ok(true)
     }
 
     /// Passes on what is whole of the server's bytes; false once the connection is to be cut.

@@ -18,7 +18,8 @@ pub(super) struct ChaosArguments {
     #[arg(long, value_name = "TIME", value_parser = values::budget, default_value = "60s")]
     budget: Duration,
     /// On a real Postgres, or on a file that processes share
-    #[arg(long, value_name = "LANE", value_parser = values::real_lane(), default_value = "postgres")]
+    #[arg(long, value_name = "LANE", default_value = "postgres",
+        value_parser = values::real_lane())]
     lane: Lane,
     /// A server, or `auto` for a throwaway cluster
     #[arg(long, value_name = "URL|auto", default_value = "auto")]

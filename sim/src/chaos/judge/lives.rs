@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sluicegate::state::State;
-use sluicegate::storage::{AttemptEnd, Execution};
+use sluicegate::storage::{Attempt, AttemptEnd, Execution};
 
 use super::{Evidence, Verdict, wrong};
 
@@ -90,8 +90,18 @@ pub(super) fn attempts_are_counted(evidence: &Evidence<'_>) -> Verdict {
         if past.iter().any(|attempt| attempt.ended_at < attempt.granted_at) {
             return wrong(row, format!("an attempt ended before it began: {past:?}"));
         }
+        if let Some(pair) = past.windows(2).find(|pair| !waited(row, pair[0], pair[1])) {
+            return wrong(row, format!("a retry did not wait its delay: {pair:?}"));
+        }
     }
     Ok(())
+}
+
+/// The backoff after a failure lies between the end of an attempt and the grant of the next.
+fn waited(row: &Execution, past: &Attempt, next: &Attempt) -> bool {
+    let retried = matches!(past.end, AttemptEnd::FailedRetryable | AttemptEnd::Expired);
+    let delay = row.retry.backoff.delay(row.id, past.key.attempt);
+    !retried || next.granted_at >= past.ended_at + delay
 }
 
 fn counts(row: &Execution, released: u32) -> bool {

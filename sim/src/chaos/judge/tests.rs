@@ -237,6 +237,30 @@ fn miscounted_attempts_are_seen() {
 }
 
 #[test]
+fn a_retry_that_did_not_wait_is_seen() {
+    let retried = |waited: i64| {
+        move |rows: &mut Rows| {
+            let delay = RetryPolicy::default().backoff.delay(id("a"), 1);
+            let past = first(rows, "a");
+            (past.end, past.reported) =
+                (AttemptEnd::FailedRetryable, Reported::Requeued { delay_us: 1 });
+            let granted_at = Timestamp((past.ended_at + delay).0 + waited);
+            let key = AttemptKey { attempt: 2, ..past.key };
+            let (ended_at, epoch, nonce) = (granted_at, 3, 78);
+            let next = Attempt { key, epoch, nonce, granted_at, ended_at, ..attempt("a") };
+            rows.attempts.push(next);
+            let row = of(rows, "a");
+            (row.attempt, row.charged, row.epoch) = (2, 2, 4);
+        }
+    };
+    check("I11", retried(-1));
+    let mut rows = sound();
+    retried(0)(&mut rows);
+    let evidence = Evidence::new(&rows, &[], seed(), None);
+    assert_eq!(evidence.judge(When::Always), []);
+}
+
+#[test]
 fn a_lost_lease_that_its_holder_ended_is_seen() {
     check_told("I16", Entry::Lost { lease: lease("a") });
 }
