@@ -84,7 +84,7 @@ pub(super) static TABLE: &[Check] = &[
     },
     Check {
         id: "I11",
-        title: "attempts are recorded, charged less give-backs, within limits, each after its delay",
+        title: "attempts are recorded, charged less give-backs, and come after their delay",
         when: When::Always,
         ask: lives::attempts_are_counted,
     },
