@@ -58,6 +58,9 @@ fn perform(stage: &Stage) -> Result<(), Failure> {
     match &stage.work {
         Work::Passes(lines) => lines.iter().try_for_each(|line| expect(line, &[0])),
         Work::Fails(line, codes) => expect(line, codes),
+        Work::EachFails(line, words, codes) => {
+            words.iter().try_for_each(|word| expect(&format!("{line} {word}"), codes))
+        }
         Work::EachFile { directory, command } => {
             let files = json_files(directory).map_err(|reason| Failure {
                 code: 1,
@@ -146,6 +149,12 @@ mod tests {
     fn a_command_that_must_fail_and_passes_fails_the_stage() {
         check(Work::Fails("false", &[1, 3]), 0);
         check(Work::Fails("true", &[1, 3]), 1);
+    }
+
+    #[test]
+    fn each_of_several_commands_that_must_fail_has_to() {
+        check(Work::EachFails("ls /no/such", &["/a", "/b"], &[2]), 0);
+        check(Work::EachFails("test", &["", "word"], &[1]), 1);
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub(crate) enum Work {
     Passes(&'static [&'static str]),
     /// Runs this command line, which must exit with one of these codes.
     Fails(&'static str, &'static [i32]),
+    /// Runs this command line once for each word, the word appended; each must exit with one of
+    /// these codes.
+    EachFails(&'static str, &'static [&'static str], &'static [i32]),
     /// Runs this command line once for each JSON file of the directory, the file appended.
     EachFile {
         /// Relative to the root of the repository.
@@ -61,6 +64,14 @@ pub(crate) const STAGES: &[Stage] = &[
         ]),
     },
     Stage {
+        name: "conformance",
+        what: "every backend keeps the contract of the storage seam, none skipped",
+        work: Work::Passes(&[
+            "cargo test --locked -p sluicegate-tests --test conformance -- --nocapture arms",
+            "cargo run --locked --quiet -p sluicegate --features conformance --example own_storage",
+        ]),
+    },
+    Stage {
         name: "docs",
         what: "the documentation builds without a warning",
         work: Work::Passes(&["RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --workspace"]),
@@ -77,6 +88,20 @@ pub(crate) const STAGES: &[Stage] = &[
             "cargo sim run --seeds 0..300 --lane model --twice",
             "cargo sim run --seeds 0..60 --lane sqlite --twice",
         ]),
+    },
+    Stage {
+        name: "conform",
+        what: "the simulated Postgres answers as the real one, and its planted bugs are seen",
+        work: Work::Passes(&["cargo sim conform --schedules 2000 --postgres auto"]),
+    },
+    Stage {
+        name: "conform-mutants",
+        what: "each planted bug of the simulated Postgres is seen by a comparison",
+        work: Work::EachFails(
+            "cargo sim conform --schedules 2000 --postgres auto --mutant",
+            &["M01", "M02", "M03", "M04", "M05"],
+            &[7],
+        ),
     },
     Stage {
         name: "regressions",
@@ -101,6 +126,19 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "mutants",
         what: "every planted bug is seen, by an invariant named for it",
         work: Work::Passes(&["cargo sim mutants"]),
+    },
+    Stage {
+        name: "strand",
+        what: "joins on which published protocols strand drain, without any reconciler",
+        work: Work::Passes(&["cargo sim strand --runs 20 --postgres auto"]),
+    },
+    Stage {
+        name: "chaos",
+        what: "real processes on real databases survive real faults",
+        work: Work::Passes(&[
+            "cargo sim chaos --budget 60s --postgres auto",
+            "cargo sim chaos --budget 30s --lane sqlite",
+        ]),
     },
     Stage {
         name: "canary",
@@ -132,7 +170,7 @@ mod tests {
     #[test]
     fn a_stage_that_must_fail_never_accepts_success() {
         for stage in STAGES {
-            if let Work::Fails(line, codes) = &stage.work {
+            if let Work::Fails(line, codes) | Work::EachFails(line, _, codes) = &stage.work {
                 assert!(!codes.is_empty() && !codes.contains(&0), "{line}");
             }
         }

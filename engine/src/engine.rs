@@ -1,6 +1,7 @@
 //! The public handle. Draws what a call needs once, runs its transaction and tells the dispatchers;
 //! holds no state of any flow.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,12 @@ use crate::cascade::visit::Visitor;
 use crate::environment::{Environment, Notice};
 use crate::error::EngineError;
 use crate::flow::{FlowSpec, Limits, ValidFlow};
-use crate::identity::{ExecutionId, FlowId, FlowKey, PartitionCount, PartitionRouter, RequestId};
+use crate::identity::{
+    ExecutionId, FlowId, FlowKey, Partition, PartitionCount, PartitionRouter, RequestId,
+};
 use crate::operations::claim::{Claim, ClaimRequest, LeaseToken};
 use crate::operations::describe::{self, Explanation, FlowDescription};
-use crate::operations::report::{Renew, Report, Reporting};
+use crate::operations::report::{REPORTS_MAX, Renew, Report, Reporting};
 use crate::operations::submit::{Submit, Submitted};
 use crate::reconcile::{self, dependency, reaper};
 use crate::storage::{Consistency, EventId, Grant, Reported, Scope, Storage};
@@ -132,13 +135,45 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// A repetition returns the reply that the first one stored. Errors: `LeaseLost` says what
     /// replaced the lease, and nothing has changed.
     pub async fn report(&self, token: LeaseToken, report: Report) -> Result<Reported, EngineError> {
-        let body = Reporting { token, report };
-        let reported =
-            transact(&self.storage, &self.environment, &self.settings.budget, &body).await??;
-        if matches!(reported, Reported::Finished(_)) {
-            self.environment.notify(Notice { partition: token.execution.partition });
+        let replies = self.report_all(vec![(token, report)]).await?;
+        replies.into_iter().next().expect("one report has one reply")
+    }
+
+    /// Reports what became of several attempts, in one transaction; the replies come in the order
+    /// of the reports, each as that of [`Engine::report`].
+    ///
+    /// A lost lease concerns its own report only. Errors: `Invalid` if two reports name one
+    /// execution, `LimitExceeded` beyond [`REPORTS_MAX`]; then nothing was reported.
+    pub async fn report_all(
+        &self,
+        reports: Vec<(LeaseToken, Report)>,
+    ) -> Result<Vec<Result<Reported, EngineError>>, EngineError> {
+        let mut named: BTreeSet<ExecutionId> = BTreeSet::new();
+        for (token, _) in &reports {
+            let id = token.execution;
+            if !named.insert(id) {
+                return Err(EngineError::Invalid(format!("execution {id} is reported twice")));
+            }
         }
-        Ok(reported)
+        if reports.len() > REPORTS_MAX {
+            let count = reports.len();
+            let reason = format!("{count} reports at once, at most {REPORTS_MAX}");
+            return Err(EngineError::LimitExceeded(reason));
+        }
+        if reports.is_empty() {
+            return Ok(Vec::new());
+        }
+        let body = Reporting { reports };
+        let replies =
+            transact(&self.storage, &self.environment, &self.settings.budget, &body).await?;
+        let finished = body.reports.iter().zip(&replies);
+        let finished = finished.filter(|(_, reply)| matches!(reply, Ok(Reported::Finished(_))));
+        let partitions: BTreeSet<Partition> =
+            finished.map(|((token, _), _)| token.execution.partition).collect();
+        for partition in partitions {
+            self.environment.notify(Notice { partition });
+        }
+        Ok(replies)
     }
 
     /// Extends a lease that has not expired; returns the time it now has left, to be counted from

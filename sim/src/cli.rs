@@ -2,6 +2,7 @@
 //! itself.
 
 mod bench;
+mod chaos;
 mod commands;
 mod conform;
 mod exhaust;
@@ -56,6 +57,11 @@ enum Command {
     Bench(bench::BenchArguments),
     /// The joins on which the published system strands, driven by dispatchers alone
     Strand(strand::StrandArguments),
+    /// Real servers, real processes and real faults: same engine, same invariants
+    Chaos(chaos::ChaosArguments),
+    /// A worker process of `chaos`
+    #[command(hide = true, name = crate::chaos::WORKER_COMMAND)]
+    ChaosWorker,
 }
 
 #[derive(Args, Debug)]
@@ -212,6 +218,8 @@ fn dispatch(command: Command) -> Result<Exit, String> {
         Command::Conform(arguments) => conform::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Strand(arguments) => Ok(strand::run(&arguments)),
+        Command::Chaos(arguments) => chaos::run(&arguments),
+        Command::ChaosWorker => crate::chaos::work_until_orphaned(),
     }
 }
 
@@ -229,7 +237,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
             complain(&format!("options that exist: {}", flags.collect::<Vec<_>>().join(" ")));
         }
         ErrorKind::InvalidSubcommand => {
-            let names = cli.get_subcommands().map(clap::Command::get_name);
+            let shown = cli.get_subcommands().filter(|command| !command.is_hide_set());
+            let names = shown.map(clap::Command::get_name);
             complain(&format!("commands that exist: {}", names.collect::<Vec<_>>().join(" ")));
         }
         _ => {}

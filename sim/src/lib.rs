@@ -3,6 +3,7 @@
 pub(crate) mod actors;
 pub mod bench;
 pub mod campaign;
+pub mod chaos;
 pub mod cli;
 pub mod conform;
 pub mod database;

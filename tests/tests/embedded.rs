@@ -13,7 +13,7 @@ use sluicegate::policy::{AcceptSet, JoinPolicy, OnSatisfied};
 use sluicegate::state::{Outcome, PublicState};
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
-use sluicegate::storage::{Scope, Storage};
+use sluicegate::storage::{Reported, Scope, Storage};
 use sluicegate::{Engine, EngineError, Settings};
 
 type Service<S> = Engine<S, SystemEnvironment>;
@@ -178,4 +178,29 @@ async fn a_key_stands_for_one_flow_and_says_so() {
         matches!(explained, Explanation::Ended { outcome: Outcome::Succeeded, .. }),
         "{explained}"
     );
+}
+
+#[tokio::test]
+async fn several_reports_are_one_call_and_a_lost_lease_concerns_only_its_own() {
+    let storage = SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
+    let engine = Engine::new(storage, SystemEnvironment::new(), Settings::default());
+    let flow = FlowSpec::builder().execution("a").execution("b").execution("c").build();
+    let flow = engine.submit(flow).await.expect("the flow is valid").flow();
+    let grants = engine.claim(claim_of(&engine, "w")).await.expect("the claim succeeds");
+    let done = || Report::Complete(Arc::from(*b"{}"));
+    let tokens: Vec<_> = grants.iter().map(sluicegate::storage::Grant::token).collect();
+    engine.report(tokens[1], Report::FailFatal(Arc::from(*b"{}"))).await.expect("it is held");
+    let all: Vec<_> = tokens.iter().rev().map(|token| (*token, done())).collect();
+    let replies = engine.report_all(all.clone()).await.expect("the call succeeds");
+    let succeeded = Ok(Reported::Finished(Outcome::Succeeded));
+    assert_eq!(replies[0], succeeded);
+    assert!(matches!(replies[1], Err(EngineError::LeaseLost(_))), "{:?}", replies[1]);
+    assert_eq!(replies[2], succeeded);
+    assert_eq!(engine.report_all(all).await.expect("the call succeeds"), replies);
+    let twice = vec![(tokens[0], done()), (tokens[0], Report::Release)];
+    let refused = engine.report_all(twice).await.expect_err("one execution, two reports");
+    assert!(refused.to_string().contains("is reported twice"), "{refused}");
+    assert_eq!(engine.report_all(Vec::new()).await, Ok(Vec::new()));
+    let counts = engine.describe_flow(flow.id).await.expect("the flow exists").counts;
+    assert_eq!((counts[&PublicState::Completed], counts[&PublicState::Failed]), (2, 1));
 }

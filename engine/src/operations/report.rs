@@ -1,12 +1,14 @@
 //! What a worker reports of an attempt: complete, fail, release, renew. Every write is fenced under
 //! the row's lock; a repetition finds the stored reply.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
 use crate::error::{EngineError, Replacement};
+use crate::identity::{ExecutionId, FlowKey};
 use crate::mutants::mutated;
 use crate::operations::claim::LeaseToken;
 use crate::operations::finish::{self, Move};
@@ -20,6 +22,9 @@ use crate::transact::{Body, Run, Verdict};
 
 /// How often an incarnation may give attempts back.
 pub const GIVE_BACKS_MAX: u32 = 100;
+
+/// Reports of one call.
+pub const REPORTS_MAX: usize = 1_000;
 
 /// What a worker says of its attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -132,96 +137,133 @@ pub(crate) fn retry(
     }
 }
 
-/// The transaction of a report.
+/// The reply to one report: what it led to, or why it counts for nothing.
+pub(crate) type Reply = Result<Reported, EngineError>;
+
+/// The transaction of a report, or of several of different executions.
 pub(crate) struct Reporting {
-    pub(crate) token: LeaseToken,
-    pub(crate) report: Report,
+    pub(crate) reports: Vec<(LeaseToken, Report)>,
+}
+
+/// The planted bug that lets a worker complete what the reaper has requeued.
+fn completes_too_late(token: &LeaseToken, report: &Report, row: &Execution) -> bool {
+    let completes = matches!(report, Report::Complete(_));
+    mutated!(P33) && completes && row.state == State::Ready && row.attempt == token.attempt
+}
+
+fn may_requeue(report: &Report) -> bool {
+    matches!(report, Report::FailRetryable(_) | Report::Release)
+}
+
+fn decide(report: &Report, row: &Execution, closing: Option<ClosePolicy>, now: Timestamp) -> Retry {
+    let backoff = row.retry.backoff.delay(row.id, row.attempt);
+    let backoff = if mutated!(P37) { Duration::ZERO } else { backoff };
+    let finished = |outcome| Retry {
+        after: finish::finished(row, outcome, Cause::Handler, now),
+        reported: Reported::Finished(outcome),
+    };
+    match report {
+        Report::Complete(_) => finished(Outcome::Succeeded),
+        Report::FailFatal(_) => finished(Outcome::Failed),
+        Report::FailRetryable(_) => retry(row, closing, Outcome::Failed, backoff, now),
+        Report::Release => {
+            let give_back = row.give_backs < GIVE_BACKS_MAX && row.charged > 0;
+            let returned = Execution {
+                charged: row.charged - u32::from(give_back),
+                give_backs: row.give_backs + u32::from(give_back),
+                ..*row
+            };
+            retry(&returned, closing, Outcome::Failed, Duration::ZERO, now)
+        }
+    }
+}
+
+/// The reply that an earlier run of this report stored, or what replaced the lease.
+async fn replay<T: Transaction>(
+    transaction: &mut T,
+    token: &LeaseToken,
+    report: &Report,
+    row: &Execution,
+) -> Result<Reply> {
+    let key = AttemptKey {
+        execution: token.execution,
+        incarnation: token.incarnation,
+        attempt: token.attempt,
+    };
+    let stored = transaction.read_attempt(&key).await?.filter(|stored| {
+        stored.epoch == token.epoch
+            && stored.nonce == token.nonce
+            && stored.end == report.end()
+            && stored.payload_hash == report.payload_hash()
+    });
+    Ok(stored.map(|stored| stored.reported).ok_or_else(|| replacement(row)))
 }
 
 impl Reporting {
-    /// The planted bug that lets a worker complete what the reaper has requeued.
-    fn completes_too_late(&self, row: &Execution) -> bool {
-        let completes = matches!(self.report, Report::Complete(_));
-        mutated!(P33) && completes && row.state == State::Ready && row.attempt == self.token.attempt
-    }
-
-    fn decide(&self, row: &Execution, closing: Option<ClosePolicy>, now: Timestamp) -> Retry {
-        let backoff = row.retry.backoff.delay(row.id, row.attempt);
-        let backoff = if mutated!(P37) { Duration::ZERO } else { backoff };
-        let finished = |outcome| Retry {
-            after: finish::finished(row, outcome, Cause::Handler, now),
-            reported: Reported::Finished(outcome),
-        };
-        match &self.report {
-            Report::Complete(_) => finished(Outcome::Succeeded),
-            Report::FailFatal(_) => finished(Outcome::Failed),
-            Report::FailRetryable(_) => retry(row, closing, Outcome::Failed, backoff, now),
-            Report::Release => {
-                let give_back = row.give_backs < GIVE_BACKS_MAX && row.charged > 0;
-                let returned = Execution {
-                    charged: row.charged - u32::from(give_back),
-                    give_backs: row.give_backs + u32::from(give_back),
-                    ..*row
-                };
-                retry(&returned, closing, Outcome::Failed, Duration::ZERO, now)
-            }
-        }
-    }
-
-    /// The reply that an earlier run of this report stored, or what replaced the lease.
-    async fn replay<T: Transaction>(
-        &self,
+    /// How the flows of these rows were closed; asked only if something may become ready again.
+    async fn closings<T: Transaction>(
         transaction: &mut T,
-        row: &Execution,
-    ) -> Result<Result<Reported, EngineError>> {
-        let key = AttemptKey {
-            execution: self.token.execution,
-            incarnation: self.token.incarnation,
-            attempt: self.token.attempt,
-        };
-        let stored = transaction.read_attempt(&key).await?.filter(|stored| {
-            stored.epoch == self.token.epoch
-                && stored.nonce == self.token.nonce
-                && stored.end == self.report.end()
-                && stored.payload_hash == self.report.payload_hash()
-        });
-        Ok(stored.map(|stored| stored.reported).ok_or_else(|| replacement(row)))
+        held: &[(&Report, Execution)],
+    ) -> Result<BTreeMap<FlowKey, ClosePolicy>> {
+        let requeued = held.iter().filter(|(report, _)| may_requeue(report));
+        let flows: BTreeSet<FlowKey> = requeued.map(|(_, row)| row.flow_key()).collect();
+        if flows.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let flows: Vec<FlowKey> = flows.into_iter().collect();
+        Ok(transaction.read_closings(&flows).await?.into_iter().collect())
     }
 }
 
 impl Body for Reporting {
-    type Out = Result<Reported, EngineError>;
+    type Out = Vec<Reply>;
 
     async fn run<T: Transaction>(
         &self,
         transaction: &mut T,
         _run: Run,
-    ) -> Result<Verdict<Self::Out>> {
-        let rows = transaction.lock_executions(&[self.token.execution]).await?;
-        let Some(row) = rows.first().copied() else {
-            let missing = EngineError::ExecutionNotFound(self.token.execution);
-            return Ok(Verdict::Rollback(Err(missing)));
-        };
-        if !(holds(&row, &self.token) || self.completes_too_late(&row)) {
-            return Ok(Verdict::Rollback(self.replay(transaction, &row).await?));
+    ) -> Result<Verdict<Vec<Reply>>> {
+        let keys: BTreeSet<ExecutionId> =
+            self.reports.iter().map(|(token, _)| token.execution).collect();
+        let keys: Vec<ExecutionId> = keys.into_iter().collect();
+        let rows = transaction.lock_executions(&keys).await?;
+        let rows: BTreeMap<ExecutionId, Execution> =
+            rows.into_iter().map(|row| (row.id, row)).collect();
+        let mut replies: BTreeMap<ExecutionId, Reply> = BTreeMap::new();
+        let mut held: Vec<(&Report, Execution)> = Vec::new();
+        for (token, report) in &self.reports {
+            let id = token.execution;
+            match rows.get(&id) {
+                None => {
+                    replies.insert(id, Err(EngineError::ExecutionNotFound(id)));
+                }
+                Some(row) if holds(row, token) || completes_too_late(token, report, row) => {
+                    held.push((report, *row));
+                }
+                Some(row) => {
+                    replies.insert(id, replay(transaction, token, report, row).await?);
+                }
+            }
         }
-        let now = transaction.clock().await?;
-        let may_requeue = matches!(self.report, Report::FailRetryable(_) | Report::Release);
-        let closing = match may_requeue {
-            true => transaction.read_closings(&[row.flow_key()]).await?.first().map(|row| row.1),
-            false => None,
-        };
-        let Retry { after, reported } = self.decide(&row, closing, now);
-        let attempt = finish::ended_attempt(
-            &row,
-            self.report.end(),
-            reported,
-            self.report.payload_hash(),
-            now,
-        );
-        let result = self.report.result();
-        finish::record(transaction, &[Move { before: row, after, result, attempt }]).await?;
-        Ok(Verdict::Commit(Ok(reported)))
+        let mut moves = Vec::with_capacity(held.len());
+        if !held.is_empty() {
+            let now = transaction.clock().await?;
+            let closings = Self::closings(transaction, &held).await?;
+            held.sort_unstable_by_key(|(_, row)| row.id);
+            for (report, row) in held {
+                let closing = closings.get(&row.flow_key()).copied();
+                let Retry { after, reported } = decide(report, &row, closing, now);
+                let (end, hash) = (report.end(), report.payload_hash());
+                let attempt = finish::ended_attempt(&row, end, reported, hash, now);
+                moves.push(Move { before: row, after, result: report.result(), attempt });
+                replies.insert(row.id, Ok(reported));
+            }
+            finish::record(transaction, &moves).await?;
+        }
+        let in_order = self.reports.iter().map(|(token, _)| replies.remove(&token.execution));
+        let replies = in_order.map(|reply| reply.expect("each execution is reported once"));
+        let replies = replies.collect();
+        Ok(if moves.is_empty() { Verdict::Rollback(replies) } else { Verdict::Commit(replies) })
     }
 }
 

@@ -7,7 +7,7 @@
 //! transaction ends. After any error the transaction is over; nothing of it remains, its locks are
 //! free, and whatever it is asked from then on answers `Unavailable`.
 //!
-//! [`conformance`] holds a backend to every sentence of this contract.
+//! The suite of the feature `conformance` holds a backend to every sentence of this contract.
 
 pub mod boxed;
 pub mod codes;

@@ -76,26 +76,27 @@ macro_rules! with_verbs {
             /// whose `not_before` has come and whose flow is open or closed with `FlowOnly`, of the
             /// partitions, the namespace, the lanes (no lane twice) and the kinds asked for.
             ///
-            /// Each lane's rows are walked in claim order and at most `limit` of them are locked per
-            /// lane, the lanes as the request names them; the best `limit` of all are granted. Rows
-            /// locked and not granted stay as they are and are free again when the transaction ends.
+            /// Each lane's rows are walked in claim order and at most `limit` of them are locked
+            /// per lane, the lanes as the request names them; the best `limit` of all are granted.
+            /// Rows locked and not granted stay as they are and are free again when the transaction
+            /// ends.
             ///
-            /// A grant counts the attempt, charges it, raises the epoch and writes the lease and the
-            /// worker; it is the row as stored.
+            /// A grant counts the attempt, charges it, raises the epoch and writes the lease and
+            /// the worker; it is the row as stored.
             ClaimExecutions claim_executions: Take, execution,
                 (query: $crate::storage::ClaimQuery) -> Vec<$crate::storage::Grant>;
             /// Locks executions one by one in id order, whatever the order of the keys, and returns
-            /// each as it stands once its lock is held, in id order. Missing ones are left out; which
-            /// are missing is fixed when it begins.
+            /// each as it stands once its lock is held, in id order. Missing ones are left out;
+            /// which are missing is fixed when it begins.
             LockExecutions lock_executions: Lock, execution,
                 (keys: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::Execution>;
             /// Locks those of the executions that nobody else has locked and returns them in id
             /// order; missing ones are left out.
             TakeExecutions take_executions: Take, execution,
                 (keys: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::Execution>;
-            /// Updates locked executions; returns the ids whose guard held, in id order. A row whose
-            /// guard does not hold, state or epoch, stays as it is. `after` keeps the flow, and the
-            /// retry policy: they are written once, by the insert, as is the definition.
+            /// Updates locked executions; returns the ids whose guard held, in id order. A row
+            /// whose guard does not hold, state or epoch, stays as it is. `after` keeps the flow,
+            /// and the retry policy: they are written once, by the insert, as is the definition.
             WriteExecutions write_executions: Write, execution,
                 (rows: [$crate::storage::ExecutionWrite]) -> Vec<$crate::identity::ExecutionId>;
             /// Records ended attempts, each with the worker that still stands in its execution. A
@@ -111,9 +112,9 @@ macro_rules! with_verbs {
             /// incarnation is corrupt, and so is one of no execution.
             InsertEvents insert_events: Insert, completion_event,
                 (rows: [$crate::storage::NewEvent]) -> ();
-            /// Locks groups one by one in id order, whatever the order of the keys, and returns each
-            /// as it stands once its lock is held, in id order. Missing ones are left out; which are
-            /// missing is fixed when it begins.
+            /// Locks groups one by one in id order, whatever the order of the keys, and returns
+            /// each as it stands once its lock is held, in id order. Missing ones are left out;
+            /// which are missing is fixed when it begins.
             LockGroups lock_groups: Lock, edge_group,
                 (keys: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::Group>;
             /// Groups as they stand, in id order, without a lock; missing ones are left out.
@@ -127,8 +128,8 @@ macro_rules! with_verbs {
             /// order. An edge that is not pending any more stays as it is.
             ResolveEdges resolve_edges: Write, edge,
                 (rows: [$crate::storage::EdgeFlip]) -> Vec<$crate::storage::EdgeKey>;
-            /// Stores counters and decisions of locked groups, and nothing else of them; returns how
-            /// many it found.
+            /// Stores counters and decisions of locked groups, and nothing else of them; returns
+            /// how many it found.
             WriteGroups write_groups: Write, edge_group,
                 (rows: [$crate::storage::Group]) -> u64;
             /// Those of the executions that still have a pending out-edge, in id order, each once.

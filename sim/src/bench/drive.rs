@@ -9,7 +9,7 @@ use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::Limits;
 use sluicegate::identity::FlowKey;
 use sluicegate::operations::claim::{ClaimRequest, Sent};
-use sluicegate::operations::report::Report;
+use sluicegate::operations::report::{REPORTS_MAX, Report};
 use sluicegate::operations::submit::Submitted;
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::{Grant, Scope};
@@ -23,8 +23,6 @@ use crate::report::progress::Stopwatch;
 const LEASE: Duration = Duration::from_mins(10);
 /// Executions that one claim of a preparation takes.
 const CLAIM_MAX: u32 = 1_000;
-/// Workers that prepare a state.
-const PREPARING: usize = 4;
 /// The first and the longest pause of a dispatcher whose pass changed nothing.
 const IDLE_PAUSE: (Duration, Duration) = (Duration::from_micros(250), Duration::from_millis(8));
 /// Passes of a dispatcher before it is taken to be stuck.
@@ -73,12 +71,19 @@ pub(crate) async fn report(engine: &Handle, grant: &Grant, report: Report) -> Re
     engine.report(grant.token(), report).await.map(drop).map_err(|error| error.to_string())
 }
 
+/// Completes all of these executions in one call.
+async fn complete_all(engine: &Handle, grants: &[Grant]) -> Result<(), String> {
+    let reports = grants.iter().map(|grant| (grant.token(), done())).collect();
+    let replies = engine.report_all(reports).await.map_err(|error| error.to_string())?;
+    replies.into_iter().try_for_each(|reply| reply.map(drop).map_err(|error| error.to_string()))
+}
+
 /// The report of a task that does nothing.
 pub(crate) fn done() -> Report {
     Report::Complete(Arc::from(*b"null"))
 }
 
-/// One worker: claims that many at a time and reports each, until nothing may be claimed. Returns
+/// One worker: claims that many at a time and reports them together, until nothing may be claimed. Returns
 /// how many it ended.
 pub(crate) async fn work(engine: Handle, name: String, limit: u32) -> Result<usize, String> {
     let worker: Arc<str> = name.into();
@@ -88,9 +93,7 @@ pub(crate) async fn work(engine: Handle, name: String, limit: u32) -> Result<usi
         if grants.is_empty() {
             return Ok(ended);
         }
-        for grant in &grants {
-            report(&engine, grant, done()).await?;
-        }
+        complete_all(&engine, &grants).await?;
         ended += grants.len();
     }
     Err(format!("worker {worker} still finds work after {CLAIMS_MAX} claims"))
@@ -138,18 +141,10 @@ pub(crate) async fn complete_ready(engine: &Handle, expected: usize) -> Result<(
         }
         grants.extend(more);
     }
-    let grants = Arc::new(grants);
-    at_once(PREPARING, |index| {
-        let (engine, grants) = (engine.clone(), Arc::clone(&grants));
-        async move {
-            for grant in grants.iter().skip(index).step_by(PREPARING) {
-                report(&engine, grant, done()).await?;
-            }
-            Ok(0)
-        }
-    })
-    .await
-    .map(drop)
+    for some in grants.chunks(REPORTS_MAX) {
+        complete_all(engine, some).await?;
+    }
+    Ok(())
 }
 
 /// Fails the one execution that may be claimed.

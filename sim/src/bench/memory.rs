@@ -1,16 +1,42 @@
-//! The memory of this process as Linux accounts for it. Never allocates for others.
+//! The memory that draining a flow takes: of a process that does nothing else, as Linux accounts
+//! for it. Never allocates for others.
 
-use std::fs;
+use std::process::Stdio;
 
-/// Lets the peak begin anew at what is resident now.
-pub(crate) fn forget_peak() -> Result<(), String> {
-    // `5` resets the high-water mark, see proc(5).
-    fs::write("/proc/self/clear_refs", "5").map_err(|error| format!("clear_refs: {error}"))
+use sluicegate::storage::Scope;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use super::drive;
+use super::place::{Fresh, open_at};
+
+/// Drains a database in a process of its own, and returns the most memory that it had.
+pub(crate) async fn peak_of_drain(fresh: &Fresh) -> Result<u64, String> {
+    let this = std::env::current_exe().map_err(|error| format!("own program: {error}"))?;
+    let mut child = Command::new(this)
+        .args(["bench", "--drain"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    // An address may hold a password: it does not go through the arguments.
+    let mut input = child.stdin.take().expect("the input is piped");
+    input.write_all(fresh.address().as_bytes()).await.map_err(|error| error.to_string())?;
+    drop(input);
+    let output = child.wait_with_output().await.map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let bytes = text.trim().parse();
+    bytes.map_err(|_| format!("the draining process ended with {}: `{text}`", output.status))
 }
 
-/// The most that was resident since.
-pub(crate) fn peak_bytes() -> Result<u64, String> {
-    let status = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+/// What that process does: drains the database at the address on its standard input, and returns
+/// the most memory that it had.
+pub(crate) async fn drain() -> Result<u64, String> {
+    let address = std::io::read_to_string(std::io::stdin()).map_err(|error| error.to_string())?;
+    let storage = open_at(address.trim()).await?;
+    drive::drain(&drive::handle(&storage), 1, &Scope::default()).await?;
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|e| e.to_string())?;
     peak_of(&status).ok_or_else(|| "/proc/self/status names no VmHWM".to_owned())
 }
 

@@ -135,6 +135,26 @@ pub fn run(request: &Request) -> Exit {
     Exit::first_of(&exits)
 }
 
+/// Drains the database at the address on standard input and prints the most memory that it took:
+/// the part of a work that has a process of its own.
+pub fn drain() -> Exit {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let drained = match runtime {
+        Ok(runtime) => runtime.block_on(memory::drain()),
+        Err(error) => Err(error.to_string()),
+    };
+    match drained {
+        Ok(bytes) => {
+            print(&format!("{bytes}\n"));
+            Exit::Clean
+        }
+        Err(why) => {
+            complain(&format!("error: {why}"));
+            Exit::Environment
+        }
+    }
+}
+
 impl Request {
     fn works(&self) -> Vec<&'static Work> {
         let asked = |work: &&&Work| {

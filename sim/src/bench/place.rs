@@ -16,6 +16,8 @@ use tempfile::TempDir;
 use super::counted::{Counted, Counters};
 use crate::postgres::{Provided, Server};
 
+/// Name of a database in its directory.
+const FILE: &str = "flows.db";
 /// Connections of the pool, as a service would have them.
 const CONNECTIONS_MAX: usize = 10;
 
@@ -67,7 +69,7 @@ pub(crate) struct Fresh {
 }
 
 enum Opened {
-    Sqlite { storage: SqliteStorage, _directory: TempDir },
+    Sqlite { storage: SqliteStorage, directory: TempDir },
     Postgres(Box<Schema>),
 }
 
@@ -159,10 +161,10 @@ impl Place {
         match self {
             Place::Sqlite(parent) => {
                 let directory = TempDir::new_in(parent.path()).map_err(|e| e.to_string())?;
-                let options = SqliteOptions::file(directory.path().join("flows.db"));
+                let options = SqliteOptions::file(directory.path().join(FILE));
                 let storage = SqliteStorage::open(options).map_err(|error| error.to_string())?;
                 let boxed = counted(storage.clone(), counters);
-                let opened = Opened::Sqlite { storage, _directory: directory };
+                let opened = Opened::Sqlite { storage, directory };
                 Ok(Fresh { storage: boxed, opened })
             }
             Place::Postgres(server) => server.fresh(counters).await,
@@ -197,6 +199,18 @@ impl Schemas {
     }
 }
 
+/// Opens a database that another process has made.
+pub(crate) async fn open_at(address: &str) -> Result<BoxStorage, String> {
+    let Some((url, schema)) = address.split_once(' ') else {
+        let storage = SqliteStorage::open(SqliteOptions::file(address));
+        return storage.map(BoxStorage::new).map_err(|error| error.to_string());
+    };
+    let options = PostgresOptions::new(url).map_err(|error| error.to_string())?;
+    let options = options.schema(schema).connections_max(CONNECTIONS_MAX);
+    let storage = PostgresStorage::open(options).await;
+    storage.map(BoxStorage::new).map_err(|error| error.to_string())
+}
+
 fn counted(storage: impl Storage, counters: Option<&Arc<Counters>>) -> BoxStorage {
     match counters {
         Some(counters) => BoxStorage::new(Counted::new(storage, Arc::clone(counters))),
@@ -223,6 +237,14 @@ impl Fresh {
                 };
                 checkpoint.await.map_err(|error: sqlx::Error| error.to_string())
             }
+        }
+    }
+
+    /// What another process needs to [`open_at`] it.
+    pub(crate) fn address(&self) -> String {
+        match &self.opened {
+            Opened::Sqlite { directory, .. } => directory.path().join(FILE).display().to_string(),
+            Opened::Postgres(schema) => format!("{} {}", schema.url, schema.name),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::paint;
-use crate::bench::{Lane, Profile, Request, Scale, check, run as measure};
+use crate::bench::{Lane, Profile, Request, Scale, check, drain, run as measure};
 use crate::exit::Exit;
 use crate::postgres::Server;
 
@@ -34,9 +34,15 @@ pub(super) struct BenchArguments {
     /// Write the report for programs
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Drain the database whose address is read from standard input, and print the peak of memory
+    #[arg(long, hide = true)]
+    drain: bool,
 }
 
 pub(super) fn run(arguments: &BenchArguments) -> Result<Exit, String> {
+    if arguments.drain {
+        return Ok(drain());
+    }
     let request = request(arguments);
     check(&request)?;
     Ok(measure(&request))

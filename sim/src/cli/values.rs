@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sluicegate::mutants::Mutant;
 
 use crate::campaign::Shard;
+use crate::chaos::Lane;
 use crate::database::ModelMutant;
 use crate::plan::{EngineKind, LaneKind, Profile};
 
@@ -93,6 +94,8 @@ named! {
     lane LaneKind, LaneKind::name;
     /// A profile by its name.
     profile Profile, Profile::name;
+    /// A lane of real databases by its name.
+    real_lane Lane, Lane::name;
     /// An engine by its name.
     engine EngineKind, EngineKind::name;
 }

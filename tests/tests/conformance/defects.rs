@@ -94,7 +94,9 @@ async fn replies_out_of_order_are_rejected() {
 async fn guards_that_are_let_go_of_are_rejected() {
     let defect = of_arguments(|_, rows| {
         change::<Vec<EdgeFlip>>(rows, |rows| {
-            rows.iter_mut().for_each(|row| row.guarded = Guarded::No);
+            for row in rows.iter_mut() {
+                row.guarded = Guarded::No;
+            }
         });
     });
     rejects("an_edge_is_flipped_once", defect).await;
@@ -171,7 +173,7 @@ async fn claims_of_what_was_not_asked_for_are_rejected() {
         }),
         ("a_closed_flow_starts_nothing", |_, flow| {
             change::<Flow>(flow, |flow| {
-                flow.closing = flow.closing.and(Some(ClosePolicy::FlowOnly))
+                flow.closing = flow.closing.and(Some(ClosePolicy::FlowOnly));
             });
         }),
     ];
@@ -186,7 +188,9 @@ async fn what_is_not_stored_as_written_is_rejected() {
         ("counters_and_decisions_are_stored", |verb, rows| {
             if verb == Verb::WriteGroups {
                 change::<Vec<Group>>(rows, |rows| {
-                    rows.iter_mut().for_each(|row| row.satisfied = 0)
+                    for row in rows.iter_mut() {
+                        row.satisfied = 0;
+                    }
                 });
             }
         }),
@@ -198,12 +202,16 @@ async fn what_is_not_stored_as_written_is_rejected() {
         }),
         ("values_at_the_edges_of_an_execution_read_back", |_, rows| {
             change::<Vec<sluicegate::storage::NewExecution>>(rows, |rows| {
-                rows.iter_mut().for_each(|row| row.execution.epoch &= u64::MAX >> 1);
+                for row in rows.iter_mut() {
+                    row.execution.epoch &= u64::MAX >> 1;
+                }
             });
         }),
         ("every_outcome_and_instant_reads_back", |_, rows| {
             change::<Vec<NewEvent>>(rows, |rows| {
-                rows.iter_mut().for_each(|row| row.occurred_at.0 = row.occurred_at.0.max(0));
+                for row in rows.iter_mut() {
+                    row.occurred_at.0 = row.occurred_at.0.max(0);
+                }
             });
         }),
     ];

@@ -98,7 +98,7 @@ impl Subject for SqliteMemory {
 impl SqliteFiles {
     /// Work runs as it does in production, and writers wait for each other.
     pub(crate) fn waiting() -> Self {
-        Self::new(Duration::from_secs(60), Offload::default())
+        Self::new(Duration::from_mins(1), Offload::default())
     }
 
     /// Work runs inline, and a second writer is answered `Busy`.

@@ -20,14 +20,14 @@ struct Counting(Mutex<BTreeMap<Verb, u64>>);
 
 impl Faults for Counting {
     fn before(&self, verb: Verb) -> Result<()> {
-        *self.0.lock().unwrap().entry(verb).or_default() += 1;
+        *self.0.lock().expect("nothing panics while it counts").entry(verb).or_default() += 1;
         Ok(())
     }
 }
 
 impl Counting {
     fn missing(&self) -> Vec<Verb> {
-        let seen = self.0.lock().unwrap();
+        let seen = self.0.lock().expect("nothing panics while it counts");
         Verb::ALL.iter().copied().filter(|verb| !seen.contains_key(verb)).collect()
     }
 }
@@ -101,10 +101,10 @@ async fn added(verb: Verb, applied: bool) -> (Result<(), CommitError>, bool) {
         transaction.commit().await
     };
     let ended = ended.await;
-    let mut reader = inner.snapshot(Consistency::Statement).await.unwrap();
-    let there = reader.describe_flow(&key()).await.unwrap().is_some();
-    let mut second = inner.begin().await.unwrap();
-    second.insert_flow(&flow()).await.unwrap();
+    let mut reader = inner.snapshot(Consistency::Statement).await.expect("nothing fails here");
+    let there = reader.describe_flow(&key()).await.expect("nothing fails here").is_some();
+    let mut second = inner.begin().await.expect("nothing fails here");
+    second.insert_flow(&flow()).await.expect("nothing fails here");
     (ended, there)
 }
 
@@ -122,7 +122,7 @@ async fn a_fault_after_a_commit_leaves_it_applied_and_unknown() {
     assert_eq!(added(Verb::Commit, false).await, (Err(FAULT.into()), false));
     assert_eq!(added(Verb::Commit, true).await, (Err(CommitError::Unknown), true));
     let quiet = FaultInjecting::new(Model.fresh().await, Quiet);
-    quiet.begin().await.unwrap().commit().await.unwrap();
+    quiet.begin().await.expect("nothing fails here").commit().await.expect("nothing fails here");
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn a_fault_of_a_reader_is_answered_by_it() {
     for applied in [false, true] {
         let faults = Failing { verb: Verb::DescribeFlow, applied };
         let storage = FaultInjecting::new(Model.fresh().await, faults);
-        let mut reader = storage.snapshot(Consistency::Snapshot).await.unwrap();
+        let mut reader = storage.snapshot(Consistency::Snapshot).await.expect("nothing fails here");
         assert_eq!(reader.describe_flow(&key()).await, Err(FAULT));
         assert!(reader.read_clock().await.is_ok());
     }

@@ -15,9 +15,11 @@ use crate::time::Timestamp;
 
 table! { "claims";
     a_grant_counts_charges_fences_and_leases:
-        "A grant counts the attempt, charges it, raises the epoch and writes the lease and the worker; it is the row as stored.";
+        "A grant counts the attempt, charges it, raises the epoch and writes the lease and the \
+         worker; it is the row as stored.";
     a_grant_is_charged_as_asked: "Attempts charged with each grant.";
-    values_at_the_edges_of_their_range_are_leased: "Writes the lease; instants and numbers as they are.";
+    values_at_the_edges_of_their_range_are_leased:
+        "Writes the lease; instants and numbers as they are.";
     only_ready_rows_are_granted: "Grants ready rows.";
     a_row_is_granted_once: "Grants ready rows.";
     a_row_waits_for_its_time: "Grants ready rows whose `not_before` has come.";
@@ -31,7 +33,8 @@ table! { "claims";
     the_best_of_several_lanes_are_granted: "The best `limit` of all are granted.";
     only_the_kinds_asked_for_are_granted: "Of the kinds asked for; none means every kind.";
     only_the_namespace_asked_for_is_granted: "Of the namespace asked for.";
-    only_the_partitions_asked_for_are_granted: "Of the partitions asked for, the last one excluded.";
+    only_the_partitions_asked_for_are_granted:
+        "Of the partitions asked for, the last one excluded.";
     a_filter_comes_before_the_limit: "The filters are part of the walk, and the limit comes after.";
     a_closed_flow_starts_nothing: "Whose flow is open or closed with `FlowOnly`.";
     what_the_transaction_made_ready_is_granted: "Each verb sees its own transaction's writes.";
@@ -41,7 +44,8 @@ table! { "claims";
     a_lease_that_ended_is_no_grant: "A lease that ended is none.";
     a_transaction_finds_its_own_grants: "What the transaction itself granted or ended counts.";
     rows_not_granted_are_free_after_the_claim:
-        "Rows locked and not granted stay as they are and are free again when the transaction ends.";
+        "Rows locked and not granted stay as they are and are free again when the transaction \
+         ends.";
 }
 
 /// The numbers that a committed claim was granted.

@@ -1,6 +1,6 @@
 //! Two transactions at once: who waits, for whom, and what is seen after the wait.
 
-use super::drive::both;
+use super::drive::{alongside, both};
 use super::rows::{
     FAILED, SUCCEEDED, Seed, claim, event, granted, group, id, ids, member, request, to_state,
 };
@@ -8,7 +8,7 @@ use super::scene::Scene;
 use super::{Breach, Case, Subject, Verdict, ensure, ensure_same, table};
 use crate::policy::{Decision, JoinPolicy};
 use crate::state::State;
-use crate::storage::{Contention, Execution, Group, StorageError, Transaction};
+use crate::storage::{Contention, Execution, Group, Storage, StorageError, Transaction};
 
 table! { "concurrency";
     a_lock_waits_and_returns_the_newest_version:
@@ -21,6 +21,10 @@ table! { "concurrency";
         "Missing ones are left out; which are missing is fixed when it begins.";
     a_guard_fails_after_a_wait: "A row whose guard does not hold stays as it is.";
     a_dropped_transaction_frees_its_locks:
+        "Dropping a transaction: the storage rolls it back in its own time.";
+    a_begin_that_is_dropped_opened_nothing:
+        "A future dropped before it is ready has opened nothing.";
+    a_waiter_that_is_dropped_leaves_nothing:
         "Dropping a transaction: the storage rolls it back in its own time.";
     locks_are_taken_one_by_one_in_id_order: "Locks executions one by one in id order.";
     rows_that_nobody_holds_are_locked_at_once: "Waits row by row.";
@@ -152,6 +156,49 @@ async fn a_dropped_transaction_frees_its_locks<S: Subject>(scene: Scene<'_, S>) 
     Ok(())
 }
 
+/// Round trips after which something that goes on beside a transaction is dropped.
+const PULSES_BEFORE_A_DROP: usize = 20;
+
+async fn a_begin_that_is_dropped_opened_nothing<S: Subject>(scene: Scene<'_, S>) -> Verdict {
+    scene.seed(&Seed::ready_to(1)).await?;
+    let mut holder = scene.begin().await?;
+    for pulses in 0..PULSES_BEFORE_A_DROP {
+        let mut second = Box::pin(scene.storage.begin());
+        let mut output = None;
+        for _ in 0..pulses {
+            alongside(&mut second, &mut output, holder.clock()).await?;
+        }
+        drop(second);
+        drop(output);
+    }
+    holder.commit().await?;
+    let locked = scene.commit(async |one| one.lock_executions(&ids(&[1])).await).await?;
+    ensure_same!(locked.len(), 1, "rows locked after many dropped beginnings");
+    Ok(())
+}
+
+async fn a_waiter_that_is_dropped_leaves_nothing<S: Subject>(scene: Scene<'_, S>) -> Verdict {
+    scene.seed(&Seed::ready_to(2)).await?;
+    let before = scene.execution(1).await?;
+    let mut holder = scene.begin().await?;
+    holder.lock_executions(&ids(&[2])).await?;
+    let write = to_state(&before, SUCCEEDED);
+    let mut waiter = scene
+        .second(async |one| {
+            one.lock_executions(&ids(&[1])).await?;
+            one.write_executions(std::slice::from_ref(&write)).await?;
+            one.lock_executions(&ids(&[2])).await
+        })
+        .await?;
+    scene.waits(&mut waiter, &mut holder).await?;
+    drop(waiter);
+    holder.commit().await?;
+    let locked = scene.commit(async |one| one.lock_executions(&ids(&[1, 2])).await).await?;
+    let expected = [before, member(2, State::Ready).execution];
+    ensure_same!(locked, expected, "rows that a waiter had written and wanted");
+    Ok(())
+}
+
 /// Which of these nobody holds.
 async fn free<S: Subject>(
     scene: &Scene<'_, S>,
@@ -168,7 +215,7 @@ const LOOKS_MAX: usize = 100_000;
 
 async fn locks_are_taken_one_by_one_in_id_order<S: Subject>(scene: Scene<'_, S>) -> Verdict {
     if !scene.has_row_locks() {
-        return Ok(());
+        return scene.one_writer_at_a_time().await;
     }
     scene.seed(&Seed::ready_to(3)).await?;
     let mut holder = scene.begin().await?;
@@ -197,7 +244,7 @@ async fn locks_are_taken_one_by_one_in_id_order<S: Subject>(scene: Scene<'_, S>)
 
 async fn rows_that_nobody_holds_are_locked_at_once<S: Subject>(scene: Scene<'_, S>) -> Verdict {
     if !scene.has_row_locks() {
-        return Ok(());
+        return scene.one_writer_at_a_time().await;
     }
     scene.seed(&Seed::ready_to(3)).await?;
     let mut holder = scene.begin().await?;
@@ -319,7 +366,7 @@ async fn two_claims_share_what_there_is<S: Subject>(scene: Scene<'_, S>) -> Verd
 
 async fn a_grant_in_flight_is_nobody_elses<S: Subject>(scene: Scene<'_, S>) -> Verdict {
     if !scene.has_row_locks() {
-        return Ok(());
+        return scene.one_writer_at_a_time().await;
     }
     scene.seed(&Seed::ready_to(2)).await?;
     let mut first = scene.begin().await?;
@@ -340,7 +387,7 @@ async fn a_grant_in_flight_is_nobody_elses<S: Subject>(scene: Scene<'_, S>) -> V
 
 async fn a_cycle_of_waiters_is_broken<S: Subject>(scene: Scene<'_, S>) -> Verdict {
     if !scene.has_row_locks() {
-        return Ok(());
+        return scene.one_writer_at_a_time().await;
     }
     scene.seed(&Seed::ready_to(2)).await?;
     let (mut first, mut second) = (scene.begin().await?, scene.begin().await?);

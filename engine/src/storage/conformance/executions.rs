@@ -26,7 +26,8 @@ table! { "executions";
     locked_executions_come_in_id_order:
         "Locks executions in id order, whatever the order of the keys; missing ones are left out.";
     taken_executions_come_in_id_order:
-        "Locks those that nobody else has locked and returns them in id order; missing ones are left out.";
+        "Locks those that nobody else has locked and returns them in id order; missing ones are \
+         left out.";
     a_lock_may_be_taken_twice: "Locks last until the transaction ends.";
     written_executions_come_in_id_order: "Returns the ids whose guard held, in id order.";
     every_changing_field_is_stored: "Updates locked executions.";

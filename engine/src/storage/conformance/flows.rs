@@ -14,9 +14,11 @@ table! { "flows";
     a_flow_that_exists_stays_as_it_is: "One that exists stays as it is.";
     a_flow_is_one_of_its_partition: "A flow by its key: partition and id.";
     a_flow_in_flight_exists_after_the_commit:
-        "Waits while another transaction holds its id in flight: it exists once that has committed.";
+        "Waits while another transaction holds its id in flight: it exists once that has \
+         committed.";
     a_flow_in_flight_is_new_after_the_rollback:
-        "Waits while another transaction holds its id in flight: it is new once that has rolled back.";
+        "Waits while another transaction holds its id in flight: it is new once that has rolled \
+         back.";
     only_closed_flows_are_returned_in_key_order:
         "How these flows were closed; only closed ones are returned, in key order.";
     a_flow_may_change_as_often_as_it_likes:

@@ -18,14 +18,16 @@ table! { "plans";
     only_terminal_upstreams_are_walked: "Those of the pending edges of the terminal ones.";
     resolved_edges_are_not_walked: "Those of the pending edges.";
     a_plan_goes_on_through_what_will_be_skipped:
-        "And on from every undecided `AllOf` group that such an edge makes impossible, as from a skipped upstream.";
+        "And on from every undecided `AllOf` group that such an edge makes impossible, as from \
+         a skipped upstream.";
     a_plan_goes_on_for_every_refused_outcome: "That such an edge makes impossible.";
     a_plan_stops_where_an_edge_is_satisfied: "On from every group that an edge makes impossible.";
     a_plan_stops_at_a_skip_that_is_accepted: "As from a skipped upstream.";
     a_plan_stops_at_other_policies: "On from every undecided `AllOf` group.";
     a_plan_stops_at_decided_groups: "On from every undecided `AllOf` group.";
     a_plan_stops_at_what_is_not_blocked: "While its downstream is blocked.";
-    one_refusing_edge_among_others_is_enough: "On from every group that such an edge makes impossible.";
+    one_refusing_edge_among_others_is_enough:
+        "On from every group that such an edge makes impossible.";
     a_plan_stops_at_its_limit: "At most `limit`.";
     the_nearest_groups_come_first: "At most `limit`: those that fewer edges reach come first.";
     a_deep_plan_has_no_other_limit: "At most `limit`, and on from every group.";

@@ -25,14 +25,17 @@ table! { "scans";
     upstreams_are_of_their_scope: "What a scan looks at; applied in the query, before its limit.";
     stuck_groups_are_decided_and_blocked: "Decided groups whose downstream is still blocked.";
     stuck_groups_come_in_pages: "A keyset page: exclusive cursor, id order, at most so many rows.";
-    stuck_groups_are_of_their_scope: "What a scan looks at; applied in the query, before its limit.";
-    a_lease_is_overdue_once_it_is_over: "Executions whose lease is over; what is over at `now` is over.";
+    stuck_groups_are_of_their_scope:
+        "What a scan looks at; applied in the query, before its limit.";
+    a_lease_is_overdue_once_it_is_over:
+        "Executions whose lease is over; what is over at `now` is over.";
     an_attempt_is_overdue_once_its_time_is_up: "Executions whose attempt is over.";
     a_deadline_is_overdue_in_every_state_but_the_terminal_ones:
         "Executions whose deadline is over; what is terminal is not overdue.";
     what_is_overdue_twice_comes_once: "In id order, each once.";
     overdue_instants_do_not_wrap_around: "Executions whose lease, attempt or deadline is over.";
-    overdue_executions_come_in_pages: "A keyset page: exclusive cursor, id order, at most so many rows.";
+    overdue_executions_come_in_pages:
+        "A keyset page: exclusive cursor, id order, at most so many rows.";
     overdue_executions_are_of_their_scope:
         "What a scan looks at; applied in the query, before its limit.";
 }

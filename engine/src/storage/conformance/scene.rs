@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use super::drive::{alongside, yield_now};
 use super::rows::{Seed, id};
-use super::{Breach, Concurrency, Subject};
+use super::{Breach, Concurrency, Subject, Verdict};
 use crate::storage::{
     ClaimQuery, Consistency, Contention, Execution, ExecutionView, ExecutionWrite, Grant, Result,
     Snapshot, Storage, StorageError, Transaction,
@@ -165,6 +165,22 @@ impl<'a, S: Subject> Scene<'a, S> {
             }
         }
         Err(Breach::new("it never began to wait for the transaction that holds"))
+    }
+
+    /// What stands in for row locks where there is one writer: the second waits to begin.
+    pub(super) async fn one_writer_at_a_time(&self) -> Verdict {
+        for commits in [true, false] {
+            let mut holder = self.begin().await?;
+            let mut second = self.second(async |one| one.clock().await).await?;
+            self.waits(&mut second, &mut holder).await?;
+            match commits {
+                true => holder.commit().await?,
+                false => holder.rollback().await,
+            }
+            let (transaction, _) = second.await?;
+            transaction.commit().await?;
+        }
+        Ok(())
     }
 
     /// What `second` comes to while the holder is open; breaks the case if it waits.

@@ -15,10 +15,12 @@ use crate::storage::{
 };
 
 table! { "snapshots";
-    what_is_not_there_is_described_as_nothing: "A flow, if there is one; an execution, if there is one.";
+    what_is_not_there_is_described_as_nothing:
+        "A flow, if there is one; an execution, if there is one.";
     executions_of_a_flow_come_in_id_order: "The executions of a flow, in id order.";
     groups_of_a_flow_come_in_id_order: "The groups of a flow, in id order.";
-    edges_of_a_flow_come_in_key_order: "The edges of a flow, found through its groups, in key order.";
+    edges_of_a_flow_come_in_key_order:
+        "The edges of a flow, found through its groups, in key order.";
     an_execution_shows_its_worker_and_its_result: "An execution as a snapshot shows it.";
     a_reader_of_statements_sees_each_commit: "Each verb sees what had committed when it began.";
     a_reader_of_one_instant_sees_no_later_commit:

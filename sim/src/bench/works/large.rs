@@ -1,13 +1,12 @@
 //! Works on the largest flow that the engine's limits admit: a million edges. Hops must cost what
 //! they cost in a small flow, and memory must not grow with the flow.
 
-use std::time::Duration;
-
+use sluicegate::identity::FlowKey;
 use sluicegate::state::Outcome;
 
-use super::{Bench, Run, Sample, Scale, Work};
+use super::{Bench, Ready, Run, Sample, Scale, Work};
 use crate::bench::drive;
-use crate::bench::figures::{Target, Unit};
+use crate::bench::figures::{Spread, Target, Unit, rate};
 use crate::bench::memory;
 use crate::bench::shapes::Shape;
 use crate::bench::verify::Expected;
@@ -48,35 +47,35 @@ pub(super) const MEMORY: Work = Work {
 async fn hop_cost(bench: &Bench<'_>) -> Result<Sample, String> {
     let mut small = Vec::new();
     for _ in 0..SMALL_RUNS {
-        let (_, edges, wall) = drained(bench, LAYERS.1).await?;
-        small.push(cost(edges, wall));
+        small.push(cost(bench, LAYERS.1).await?.figure);
     }
-    let small = crate::bench::figures::Spread::of(&small).median;
-    let (_, edges, wall) = drained(bench, LAYERS.0).await?;
-    Ok(Sample { figure: cost(edges, wall) / small, units: edges })
+    let large = cost(bench, LAYERS.0).await?;
+    Ok(Sample { figure: large.figure / Spread::of(&small).median, units: large.units })
+}
+
+/// Seconds that a hop takes in a flow of so many layers.
+async fn cost(bench: &Bench<'_>, layers: usize) -> Result<Sample, String> {
+    let (ready, shape, flow) = expired(bench, layers).await?;
+    let scope = drive::scope(flow);
+    let (drained, _) = ready.timed(drive::drain(&ready.engine, 1, &scope)).await?;
+    ready.verified(&[Expected::all(&shape, flow, Outcome::Expired)]).await?;
+    let units = shape.edges.len();
+    Ok(Sample { figure: 1.0 / rate(units, drained.wall), units })
 }
 
 async fn peak(bench: &Bench<'_>) -> Result<Sample, String> {
-    let (peak_bytes, edges, _) = drained(bench, LAYERS.0).await?;
-    Ok(Sample { figure: memory::megabytes(peak_bytes), units: edges })
+    let (ready, shape, flow) = expired(bench, LAYERS.0).await?;
+    let bytes = memory::peak_of_drain(&ready.fresh).await?;
+    ready.verified(&[Expected::all(&shape, flow, Outcome::Expired)]).await?;
+    Ok(Sample { figure: memory::megabytes(bytes), units: shape.edges.len() })
 }
 
-fn cost(edges: usize, wall: Duration) -> f64 {
-    1.0 / crate::bench::figures::rate(edges, wall)
-}
-
-/// Drains a flow of so many layers: the peak of memory meanwhile, its edges, and the time.
-async fn drained(bench: &Bench<'_>, layers: usize) -> Result<(u64, usize, Duration), String> {
+/// A flow of so many layers, all of whose nodes have expired.
+async fn expired(bench: &Bench<'_>, layers: usize) -> Result<(Ready, Shape, FlowKey), String> {
     let ready = bench.ready().await?;
     let shape = Shape::layers(layers, WIDTH, DEGREE).expiring(DEADLINE_MS);
     let flow = drive::submit(&ready.engine, &shape).await?;
     drive::expire(&ready.engine, shape.nodes).await?;
     ready.fresh.settle().await?;
-    memory::forget_peak()?;
-    let scope = drive::scope(flow);
-    let (drained, _) = ready.timed(drive::drain(&ready.engine, 1, &scope)).await?;
-    let peak_bytes = memory::peak_bytes()?;
-    let expected = Expected::all(&shape, flow, Outcome::Expired);
-    ready.verified(&[expected]).await?;
-    Ok((peak_bytes, shape.edges.len(), drained.wall))
+    Ok((ready, shape, flow))
 }

@@ -41,7 +41,7 @@ pub(super) const FUSED: Work = Work {
 
 pub(super) const BATCHED: Work = Work {
     name: "tasks-50",
-    what: "the same, 50 to a claim, each completed by its own report",
+    what: "the same, 50 to a claim and 50 to a report",
     postgres: Target::of(30_000.0),
     sqlite: Target::of(30_000.0),
     peer: Some(Peer { name: "pg-boss, batched", figure: 15_443.0 }),

@@ -1,0 +1,250 @@
+//! What must hold of committed rows, and of what processes were told, at any instant and once
+//! nothing moves any more. Reads rows and ledgers only; never a decision of the engine.
+
+mod acknowledged;
+mod drained;
+mod joins;
+mod lives;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sluicegate::identity::{ExecutionId, FlowId};
+use sluicegate::storage::{Attempt, Edge, Execution, Group, NewEvent};
+use sluicegate::time::Timestamp;
+
+use super::ledger::Book;
+use super::rows::Rows;
+
+/// When a check holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum When {
+    /// At every instant.
+    Always,
+    /// Once every flow must have drained.
+    Drained,
+}
+
+/// One property of committed rows.
+pub(super) struct Check {
+    /// Id of the invariant in the specification.
+    pub(super) id: &'static str,
+    /// What holds, in one sentence.
+    pub(super) title: &'static str,
+    when: When,
+    ask: fn(&Evidence<'_>) -> Verdict,
+}
+
+/// Every check, in the order in which they are asked.
+pub(super) static TABLE: &[Check] = &[
+    Check {
+        id: "I1",
+        title: "an execution is terminal iff exactly one completion event says so",
+        when: When::Always,
+        ask: lives::one_event_for_each_end,
+    },
+    Check {
+        id: "I3",
+        title: "counters equal a recount; edges agree with their upstreams and accept sets",
+        when: When::Always,
+        ask: joins::counters_equal_a_recount,
+    },
+    Check {
+        id: "I4",
+        title: "a group stands as the policy decides from its counters",
+        when: When::Always,
+        ask: joins::decisions_are_the_policys,
+    },
+    Check {
+        id: "I5",
+        title: "nothing is ready or granted whose group is not satisfied",
+        when: When::Always,
+        ask: joins::starts_need_a_satisfied_group,
+    },
+    Check {
+        id: "I6",
+        title: "skipped only where the group is impossible, and then never granted",
+        when: When::Always,
+        ask: joins::skips_need_an_impossible_group,
+    },
+    Check {
+        id: "I7",
+        title: "epochs rise from attempt to attempt and no nonce comes twice",
+        when: When::Always,
+        ask: lives::leases_follow_each_other,
+    },
+    Check {
+        id: "I9",
+        title: "the columns of a row agree with its state",
+        when: When::Always,
+        ask: lives::states_are_legal,
+    },
+    Check {
+        id: "I11",
+        title: "attempts are recorded, charged less give-backs, and come after their delay",
+        when: When::Always,
+        ask: lives::attempts_are_counted,
+    },
+    Check {
+        id: "I16",
+        title: "a lease that was reported lost has not been ended by its holder",
+        when: When::Always,
+        ask: acknowledged::lost_leases_were_taken,
+    },
+    Check {
+        id: "I19",
+        title: "every acknowledged submit, grant and report is in the database",
+        when: When::Always,
+        ask: acknowledged::nothing_acknowledged_is_lost,
+    },
+    Check {
+        id: "I21",
+        title: "a propagated execution has no pending out-edge",
+        when: When::Always,
+        ask: joins::propagated_means_resolved,
+    },
+    Check {
+        id: "I8",
+        title: "cascades and leases are looked after within L1",
+        when: When::Always,
+        ask: drained::nothing_waits_beyond_l1,
+    },
+    Check {
+        id: "I8",
+        title: "every execution is terminal and propagated within L2",
+        when: When::Drained,
+        ask: drained::everything_has_ended,
+    },
+    Check {
+        id: "I18",
+        title: "attempts ended as their seed says, flows as a sequential evaluator does",
+        when: When::Drained,
+        ask: drained::ends_equal_the_evaluators,
+    },
+];
+
+/// What a check says.
+pub(super) type Verdict = Result<(), Finding>;
+
+/// What breaks a property.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Finding {
+    /// What is wrong.
+    pub(super) message: String,
+    /// The flow that shows it, if one does.
+    pub(super) flow: Option<FlowId>,
+}
+
+/// A property that does not hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Violation {
+    /// Id of the invariant.
+    pub(super) invariant: &'static str,
+    /// What should hold.
+    pub(super) title: &'static str,
+    /// What breaks it.
+    pub(super) finding: Finding,
+}
+
+/// By when cascades must have moved on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Healed {
+    /// T0, on the storage's clock.
+    pub(super) at: Timestamp,
+    /// L1, and the longest tick.
+    pub(super) bound: Duration,
+}
+
+/// The rows of an instant with ways to find them, and what processes had been told before it.
+pub(super) struct Evidence<'a> {
+    rows: &'a Rows,
+    books: &'a [Book],
+    seed: u64,
+    healed: Option<Healed>,
+    executions: BTreeMap<ExecutionId, &'a Execution>,
+    groups: BTreeMap<ExecutionId, &'a Group>,
+    into: BTreeMap<ExecutionId, Vec<&'a Edge>>,
+    out_of: BTreeMap<ExecutionId, Vec<&'a Edge>>,
+    attempts: BTreeMap<ExecutionId, Vec<&'a Attempt>>,
+    events: BTreeMap<ExecutionId, Vec<&'a NewEvent>>,
+}
+
+impl<'a> Evidence<'a> {
+    /// The books were read before the rows. What holds at every instant is asked of all rows that
+    /// there are, or without books; once drained, the rows of some flows will do.
+    pub(super) fn new(
+        rows: &'a Rows,
+        books: &'a [Book],
+        seed: u64,
+        healed: Option<Healed>,
+    ) -> Self {
+        let mut evidence = Self {
+            rows,
+            books,
+            seed,
+            healed,
+            executions: rows.executions.iter().map(|row| (row.id, row)).collect(),
+            groups: rows.groups.iter().map(|row| (row.downstream, row)).collect(),
+            into: BTreeMap::new(),
+            out_of: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            events: BTreeMap::new(),
+        };
+        for edge in &rows.edges {
+            evidence.into.entry(edge.key.downstream).or_default().push(edge);
+            evidence.out_of.entry(edge.key.upstream).or_default().push(edge);
+        }
+        for attempt in &rows.attempts {
+            evidence.attempts.entry(attempt.key.execution).or_default().push(attempt);
+        }
+        for (_, event) in &rows.events {
+            evidence.events.entry(event.execution).or_default().push(event);
+        }
+        evidence
+    }
+
+    /// The first violation of each invariant among the checks of that time.
+    pub(super) fn judge(&self, when: When) -> Vec<Violation> {
+        let mut violations: Vec<Violation> = Vec::new();
+        for check in TABLE.iter().filter(|check| check.when == when) {
+            if violations.iter().any(|violation| violation.invariant == check.id) {
+                continue;
+            }
+            if let Err(finding) = (check.ask)(self) {
+                let Check { id, title, .. } = *check;
+                violations.push(Violation { invariant: id, title, finding });
+            }
+        }
+        violations
+    }
+
+    fn into(&self, id: ExecutionId) -> &[&'a Edge] {
+        self.into.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    fn out_of(&self, id: ExecutionId) -> &[&'a Edge] {
+        self.out_of.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    fn attempts(&self, id: ExecutionId) -> &[&'a Attempt] {
+        self.attempts.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    fn events(&self, id: ExecutionId) -> &[&'a NewEvent] {
+        self.events.get(&id).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Ends a check with what is wrong about an execution.
+fn wrong<T>(row: &Execution, message: impl std::fmt::Display) -> Result<T, Finding> {
+    Err(Finding { message: format!("execution {}: {message}", row.id), flow: Some(row.flow) })
+}
+
+/// Ends a check with what is wrong about a group.
+fn wrong_group<T>(row: &Group, message: impl std::fmt::Display) -> Result<T, Finding> {
+    let id = row.downstream;
+    Err(Finding { message: format!("group of {id}: {message}: {row:?}"), flow: Some(row.flow) })
+}

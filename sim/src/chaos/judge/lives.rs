@@ -1,0 +1,111 @@
+//! What must hold of single executions: their events, leases, columns and attempts.
+
+use std::collections::BTreeSet;
+
+use sluicegate::state::State;
+use sluicegate::storage::{Attempt, AttemptEnd, Execution};
+
+use super::{Evidence, Verdict, wrong};
+
+pub(super) fn one_event_for_each_end(evidence: &Evidence<'_>) -> Verdict {
+    for row in &evidence.rows.executions {
+        let events = evidence.events(row.id);
+        let due: Vec<u32> = match row.state.is_terminal() {
+            true => (0..=row.incarnation).collect(),
+            false => (0..row.incarnation).collect(),
+        };
+        let incarnations: Vec<u32> = events.iter().map(|event| event.incarnation).collect();
+        if incarnations != due {
+            return wrong(row, format!("{} with events {events:?}", row.state.name()));
+        }
+        if let (Some(outcome), Some(event)) = (row.state.outcome(), events.last())
+            && outcome != event.outcome
+        {
+            return wrong(row, format!("{} but its event says {event:?}", outcome.name()));
+        }
+    }
+    match evidence.events.keys().find(|id| !evidence.executions.contains_key(id)) {
+        Some(id) => Err(super::Finding {
+            message: format!("an event of {id}, which does not exist"),
+            flow: None,
+        }),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn leases_follow_each_other(evidence: &Evidence<'_>) -> Verdict {
+    for row in &evidence.rows.executions {
+        let mut grants: Vec<(u64, u64)> = Vec::new();
+        grants.extend(evidence.attempts(row.id).iter().map(|past| (past.epoch, past.nonce)));
+        grants.extend(row.lease.map(|lease| (row.epoch, lease.nonce)));
+        if !grants.windows(2).all(|pair| pair[0].0 < pair[1].0) {
+            return wrong(row, format!("epochs do not rise: {grants:?}"));
+        }
+        if grants.iter().map(|grant| grant.1).collect::<BTreeSet<_>>().len() < grants.len() {
+            return wrong(row, format!("a nonce comes twice: {grants:?}"));
+        }
+        if row.lease.is_none() && grants.last().is_some_and(|grant| grant.0 >= row.epoch) {
+            return wrong(row, format!("epoch {} after the lease of {grants:?}", row.epoch));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn states_are_legal(evidence: &Evidence<'_>) -> Verdict {
+    for row in &evidence.rows.executions {
+        let terminal = row.state.is_terminal();
+        let agrees = [
+            ("a lease iff active", row.lease.is_some() == (row.state == State::Active)),
+            ("an end iff terminal", row.finished_at.is_some() == terminal),
+            ("a cause iff terminal", row.cause.is_some() == terminal),
+            ("propagated only once terminal", terminal || !row.propagated),
+            ("a group iff it has inbound edges", {
+                row.has_in == evidence.groups.contains_key(&row.id)
+            }),
+            ("inbound edges iff it says so", row.has_in != evidence.into(row.id).is_empty()),
+            ("outbound edges iff it says so", row.has_out != evidence.out_of(row.id).is_empty()),
+            ("blocked only with a group", row.state != State::Blocked || row.has_in),
+            ("never suspended here", row.state != State::Suspended),
+            ("never replayed here", row.incarnation == 0),
+        ];
+        if let Some((rule, _)) = agrees.iter().find(|(_, holds)| !holds) {
+            return wrong(row, format!("broken: {rule}: {row:?}"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn attempts_are_counted(evidence: &Evidence<'_>) -> Verdict {
+    for row in &evidence.rows.executions {
+        let past = evidence.attempts(row.id);
+        let numbers: Vec<u32> = past.iter().map(|attempt| attempt.key.attempt).collect();
+        let ended = row.attempt - u32::from(row.state == State::Active && row.attempt > 0);
+        if numbers != (1..=ended).collect::<Vec<u32>>() {
+            return wrong(row, format!("attempt {} after {past:?}", row.attempt));
+        }
+        let released = past.iter().filter(|attempt| attempt.end == AttemptEnd::Released).count();
+        if !counts(row, u32::try_from(released).unwrap_or(u32::MAX)) {
+            return wrong(row, format!("{released} releases, but {row:?}"));
+        }
+        if past.iter().any(|attempt| attempt.ended_at < attempt.granted_at) {
+            return wrong(row, format!("an attempt ended before it began: {past:?}"));
+        }
+        if let Some(pair) = past.windows(2).find(|pair| !waited(row, pair[0], pair[1])) {
+            return wrong(row, format!("a retry did not wait its delay: {pair:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The backoff after a failure lies between the end of an attempt and the grant of the next.
+fn waited(row: &Execution, past: &Attempt, next: &Attempt) -> bool {
+    let retried = matches!(past.end, AttemptEnd::FailedRetryable | AttemptEnd::Expired);
+    let delay = row.retry.backoff.delay(row.id, past.key.attempt);
+    !retried || next.granted_at >= past.ended_at + delay
+}
+
+fn counts(row: &Execution, released: u32) -> bool {
+    row.give_backs == released
+        && row.attempt.checked_sub(row.give_backs) == Some(row.charged)
+        && row.charged <= row.retry.max_attempts
+}

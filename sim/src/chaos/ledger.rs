@@ -1,0 +1,188 @@
+//! What a process was told, written down the moment after it was told: one line of JSON each, in a
+//! file of its own that nobody rewrites. Never judges.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use sluicegate::identity::{ExecutionId, FlowId};
+use sluicegate::operations::claim::LeaseToken;
+use sluicegate::storage::{AttemptEnd, CommitError, Contention, Reported, StorageError, codes};
+
+/// How a ledger's file ends.
+const EXTENSION: &str = "ledger";
+
+/// A lease, as its holder quotes it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub(super) struct Lease {
+    pub(super) execution: ExecutionId,
+    pub(super) incarnation: u32,
+    pub(super) attempt: u32,
+    pub(super) epoch: u64,
+    pub(super) nonce: u64,
+}
+
+impl From<LeaseToken> for Lease {
+    fn from(token: LeaseToken) -> Self {
+        let LeaseToken { execution, incarnation, attempt, epoch, nonce } = token;
+        Self { execution, incarnation, attempt, epoch, nonce }
+    }
+}
+
+/// Something that a process was told.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "told", rename_all = "snake_case")]
+pub(super) enum Entry {
+    /// Nothing yet: the process began, with a wall clock so many seconds off.
+    Began { skew_s: i64 },
+    /// A submit was acknowledged, of a flow of so many executions and edges.
+    Submitted { flow: FlowId, executions: usize, edges: usize },
+    /// A lease was granted.
+    Granted { lease: Lease },
+    /// A report was accepted: codes of its end, and of what it led to.
+    Reported { lease: Lease, end: u8, kind: i64, value: i64 },
+    /// A report was refused because the lease was lost.
+    Lost { lease: Lease },
+    /// The storage answered a verb with this instead of a result.
+    Answered { error: String },
+}
+
+impl Entry {
+    pub(super) fn reported(lease: Lease, end: AttemptEnd, reported: Reported) -> Self {
+        let stored = codes::reported(reported);
+        let end = codes::attempt_end(end);
+        Self::Reported { lease, end, kind: stored.kind, value: stored.value }
+    }
+}
+
+/// The word for an error of the storage in ledgers and reports.
+pub(super) fn word(error: &StorageError) -> &'static str {
+    match error {
+        StorageError::Contention(Contention::Serialization) => "serialization",
+        StorageError::Contention(Contention::Deadlock) => "deadlock",
+        StorageError::Contention(Contention::LockTimeout) => "lock_timeout",
+        StorageError::Contention(Contention::StatementTimeout) => "statement_timeout",
+        StorageError::Contention(Contention::Busy) => "busy",
+        StorageError::Unavailable(_) => "unavailable",
+        StorageError::Corrupt(_) => "corrupt",
+        StorageError::Full => "full",
+        StorageError::ReadOnly => "read_only",
+        StorageError::Unsupported(_) => "unsupported",
+        _ => "other",
+    }
+}
+
+/// The same for an error of a commit.
+pub(super) fn commit_word(error: &CommitError) -> &'static str {
+    match error {
+        CommitError::Storage(error) => word(error),
+        _ => "unknown_commit",
+    }
+}
+
+/// The ledger of this process.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    file: Mutex<File>,
+}
+
+impl Ledger {
+    /// Begins a ledger in a directory.
+    pub(super) fn begin(directory: &Path, name: &str, skew_s: i64) -> Result<Self, String> {
+        let path = directory.join(name).with_extension(EXTENSION);
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+        let ledger = Self { file: Mutex::new(file) };
+        ledger.write(&Entry::Began { skew_s });
+        Ok(ledger)
+    }
+
+    /// Writes a line, whole: a process that is killed leaves it in the system's hands.
+    pub(super) fn write(&self, entry: &Entry) {
+        let mut line = serde_json::to_vec(entry).expect("an entry is plain data");
+        line.push(b'\n');
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(&line).expect("the directory of the ledgers takes a line");
+    }
+}
+
+/// A ledger that was read back.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Book {
+    pub(super) name: String,
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Book {
+    /// Seconds that the wall clock of its process was off.
+    pub(super) fn skew_s(&self) -> i64 {
+        match self.entries.first() {
+            Some(Entry::Began { skew_s }) => *skew_s,
+            _ => 0,
+        }
+    }
+}
+
+/// Reads every ledger of a directory, in order of name.
+pub(super) fn read_all(directory: &Path) -> Result<Vec<Book>, String> {
+    let say = |error: std::io::Error| format!("{}: {error}", directory.display());
+    let mut books = Vec::new();
+    for file in fs::read_dir(directory).map_err(say)? {
+        let path = file.map_err(say)?.path();
+        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).map_err(say)?;
+            books.push(Book {
+                entries: entries(&text).map_err(|why| format!("{name}: {why}"))?,
+                name,
+            });
+        }
+    }
+    books.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(books)
+}
+
+/// A last line without its end was being written when its process was killed: it was told to
+/// nobody.
+fn entries(text: &str) -> Result<Vec<Entry>, String> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines = whole.lines().filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_str(line).map_err(|e| format!("`{line}`: {e}"))).collect()
+}
+
+/// How often the storage answered each error, by its word.
+pub(super) fn answers(books: &[Book]) -> std::collections::BTreeMap<String, u64> {
+    let mut counts = std::collections::BTreeMap::new();
+    for entry in books.iter().flat_map(|book| &book.entries) {
+        if let Entry::Answered { error } = entry {
+            *counts.entry(error.clone()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_back_and_a_torn_last_line_is_left_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = Ledger::begin(directory.path(), "one", 3_600).unwrap();
+        ledger.write(&Entry::Answered { error: "busy".into() });
+        let path = directory.path().join("one.ledger");
+        let mut file = OpenOptions::new().append(true).open(path).unwrap();
+        file.write_all(b"{\"told\":\"answ").unwrap();
+        let books = read_all(directory.path()).unwrap();
+        assert_eq!(books.len(), 1);
+        assert_eq!(books[0].skew_s(), 3_600);
+        assert_eq!(answers(&books).get("busy"), Some(&1));
+    }
+
+    #[test]
+    fn a_line_that_means_nothing_is_refused() {
+        assert!(entries("{\"told\":\"gossip\"}\n").is_err());
+    }
+}

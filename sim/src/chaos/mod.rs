@@ -1,0 +1,284 @@
+//! `chaos`: the whole engine on a real Postgres or a real file, with real processes, threads and
+//! faults, held to the same invariants. The seed decides the plan, workload and order of faults;
+//! the interleaving is the machine's, so that nothing here replays, and every report says so.
+
+mod client;
+mod counts;
+mod database;
+mod disk;
+mod faults;
+mod fleet;
+mod judge;
+mod ledger;
+mod postgres;
+mod proxy;
+mod report;
+mod round;
+mod rows;
+mod sqlite;
+mod stopwatch;
+mod watched;
+mod work;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use sluicegate::Settings;
+use sluicegate::mutants::Mutant;
+use sluicegate::storage::boxed::BoxStorage;
+use sluicegate::storage::postgres::PostgresStorage;
+use sluicegate::storage::sqlite::SqliteStorage;
+use sqlx::{AssertSqlSafe, Connection};
+
+pub(crate) use fleet::COMMAND as WORKER_COMMAND;
+pub(crate) use worker::main as work_until_orphaned;
+
+use crate::exit::Exit;
+use crate::postgres::{Provided, Server};
+use crate::report::{complain, json, print, reproduction};
+use client::Client;
+use database::{Database, PostgresPlace, SqlitePlace};
+use disk::{Disk, Home};
+use faults::Field;
+use fleet::{Common, Fleet};
+use proxy::Proxy;
+use report::Report;
+use round::Scene;
+use stopwatch::Stopwatch;
+
+/// How long a lease lasts.
+const LEASE: Duration = Duration::from_secs(2);
+/// How long a worker that found nothing waits before it asks again.
+const POLL: Duration = Duration::from_millis(20);
+/// The wait between two ticks of a reconciler.
+const TICK: Duration = Duration::from_millis(300);
+/// The longest from the start of one tick to the end of the next.
+const TICK_LONGEST: Duration = Duration::from_secs(3);
+/// How long an execution has ended before a reconciler takes it.
+const SIGMA: Duration = Duration::from_millis(200);
+/// Worker processes.
+const WORKERS: usize = 3;
+/// Settings of a cluster that is crashed: what it acknowledged must be on the disk.
+const SERVER: &[(&str, &str)] =
+    &[("fsync", "on"), ("full_page_writes", "on"), ("max_connections", "60")];
+/// The tablespace on the small disk.
+const TABLESPACE: &str = "sluicegate_chaos";
+
+/// On what the engine runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lane {
+    /// A real Postgres.
+    Postgres,
+    /// A real file that processes share.
+    Sqlite,
+}
+
+impl Lane {
+    /// Every lane.
+    pub const ALL: [Lane; 2] = [Lane::Postgres, Lane::Sqlite];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lane::Postgres => "postgres",
+            Lane::Sqlite => "sqlite",
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// On what.
+    pub lane: Lane,
+    /// On which server.
+    pub server: Server,
+    /// For how long; one round at least.
+    pub budget: Duration,
+    /// What decides the plan.
+    pub seed: u64,
+    /// A planted bug that is on in every worker.
+    pub mutant: Option<Mutant>,
+    /// Where the report for programs goes.
+    pub json: Option<PathBuf>,
+    /// Where the rows of offending flows go.
+    pub failures: PathBuf,
+}
+
+impl Request {
+    /// The line that runs the same plan.
+    pub fn command(&self) -> String {
+        let budget_ms = self.budget.as_millis();
+        let mut line = format!(
+            "cargo sim chaos --lane {} --seed {} --budget {budget_ms}ms",
+            self.lane.name(),
+            self.seed
+        );
+        if self.lane == Lane::Postgres {
+            line.extend([format!(" --postgres {}", self.server)]);
+        }
+        if let Some(mutant) = self.mutant {
+            line.extend([" --mutant ", mutant.id()]);
+        }
+        line
+    }
+}
+
+/// What an engine under chaos is told to do differently.
+fn engine_settings() -> Settings {
+    Settings { stale: SIGMA, ..Settings::default() }
+}
+
+/// Runs rounds until the budget is spent, and says what they came to.
+pub fn run(request: &Request) -> Exit {
+    let command = request.command();
+    print(&reproduction(&command));
+    print(report::NOT_REPLAYABLE);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(rounds(request)),
+        Err(error) => Err(error.to_string()),
+    };
+    let report = match done {
+        Ok(report) => report,
+        Err(why) => {
+            complain(&format!("error: {why}"));
+            return Exit::Environment;
+        }
+    };
+    print(&report.text());
+    let mut exits = report.exits();
+    if let Some(path) = &request.json
+        && let Err(why) = json::write(path, &report.to_json(&command))
+    {
+        complain(&format!("error: {why}"));
+        exits.push(Exit::Environment);
+    }
+    print(&reproduction(&command));
+    Exit::first_of(&exits)
+}
+
+async fn rounds(request: &Request) -> Result<Report, String> {
+    let clock = Stopwatch::start();
+    let home = Home::make()?;
+    let mut scene = scene(request, &home).await?;
+    let mut report = Report::new(request, &scene.field);
+    let mut longest = Duration::ZERO;
+    // A round takes its time: another one starts only if half of it fits.
+    for round in 1.. {
+        let began = clock.elapsed();
+        let mut say = |line: &str| {
+            print(&format!("{:>4} s{line}\n", clock.elapsed().as_secs()));
+        };
+        let outcome = scene.round(round, &mut say).await?;
+        say(&report::line(round, &outcome));
+        let failed = !outcome.violations.is_empty();
+        report.add(round, outcome);
+        longest = longest.max(clock.elapsed().saturating_sub(began));
+        if failed || clock.elapsed() + longest / 2 > request.budget {
+            break;
+        }
+    }
+    report.finish(&ledger::read_all(&scene.field.ledgers)?, clock.elapsed());
+    // Workers go first, so that nobody works on what is taken away.
+    drop(scene);
+    Ok(report)
+}
+
+async fn scene(request: &Request, home: &Home) -> Result<Scene, String> {
+    let directory = home.directory();
+    let disk = Disk::mount(home);
+    let (provided, database) = match request.lane {
+        Lane::Postgres => {
+            let provided = request.server.provide("chaos", SERVER).map_err(|e| e.to_string())?;
+            let database = Database::Postgres(postgres_place(&provided, &disk).await?);
+            (Some(provided), database)
+        }
+        Lane::Sqlite => {
+            let place = disk.as_ref().map_or(directory, Disk::directory);
+            (None, Database::Sqlite(SqlitePlace { file: place.join("chaos.sqlite") }))
+        }
+    };
+    let disk = match (&database, disk) {
+        (Database::Postgres(PostgresPlace { tablespace: None, .. }), Ok(_)) => {
+            Err("the disk of a server that runs already is not filled".to_owned())
+        }
+        (_, disk) => disk,
+    };
+    let client = match &database {
+        Database::Postgres(place) => Some(Proxy::listen(&directory.join("client"), &place.url)?),
+        Database::Sqlite(_) => None,
+    };
+    let storage = open(&database, client.as_ref()).await?;
+    let common = Common {
+        database: database.clone(),
+        seed: request.seed,
+        mutant: request.mutant.map(|mutant| mutant.id().to_owned()),
+        directory: directory.to_owned(),
+    };
+    let fleet = Fleet::start(common, WORKERS)?;
+    let submitter = Client::new(&storage, database.clone(), request.seed, directory)?;
+    Ok(Scene {
+        lane: request.lane,
+        seed: request.seed,
+        client: Arc::new(submitter),
+        storage,
+        failures: request.failures.clone(),
+        field: Field {
+            database,
+            provided,
+            disk,
+            fleet,
+            client,
+            random: ChaCha8Rng::seed_from_u64(request.seed),
+            ledgers: directory.to_owned(),
+            namespace: String::new(),
+        },
+    })
+}
+
+/// Where the tables go: on a cluster of our own, onto the small disk if there is one.
+async fn postgres_place(
+    provided: &Provided,
+    disk: &Result<Disk, String>,
+) -> Result<PostgresPlace, String> {
+    let mut place = PostgresPlace {
+        url: provided.url().to_owned(),
+        schema: provided.schema().to_owned(),
+        tablespace: None,
+    };
+    if let (Some(cluster), Ok(disk)) = (provided.cluster(), disk) {
+        let made = disk.directory_like("space", cluster.directory()).map_err(|e| e.to_string())?;
+        let sql = format!("create tablespace {TABLESPACE} location '{}'", made.display());
+        let mut session = place.session(&[]).await.map_err(|error| error.to_string())?;
+        let made = sqlx::query(AssertSqlSafe(sql)).execute(&mut session).await;
+        made.map_err(|error| error.to_string())?;
+        session.close().await.map_err(|error| error.to_string())?;
+        place.tablespace = Some(TABLESPACE.to_owned());
+    }
+    Ok(place)
+}
+
+async fn open(database: &Database, client: Option<&Proxy>) -> Result<BoxStorage, String> {
+    match (database, client) {
+        (Database::Postgres(place), Some(proxy)) => {
+            // The schema is made beside the proxy, which only calls of the engine pass.
+            let made = PostgresStorage::open(place.options().map_err(|e| e.to_string())?).await;
+            made.map_err(|error| error.to_string())?.close().await;
+            let place = fleet::through(place, proxy)?;
+            let options = place.options().map_err(|error| error.to_string())?;
+            let opened = PostgresStorage::open(options).await.map_err(|e| e.to_string())?;
+            Ok(BoxStorage::new(opened))
+        }
+        (Database::Postgres(_), None) => Err("a server is reached through a proxy".to_owned()),
+        (Database::Sqlite(place), _) => {
+            let opened = SqliteStorage::open(place.options()).map_err(|e| e.to_string())?;
+            Ok(BoxStorage::new(opened))
+        }
+    }
+}

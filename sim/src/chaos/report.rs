@@ -1,0 +1,290 @@
+//! What a run came to, for people and for programs. Never decides what is good or bad beyond the
+//! exit code that a violation or a fault that never struck stands for.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Request;
+use super::faults::{self, Field, Kind};
+use super::ledger::{self, Book, Entry};
+use super::round::Outcome;
+use crate::exit::Exit;
+use crate::report::commit;
+use crate::report::json::Head;
+
+/// Said at the start of every run and in every report.
+pub(super) const NOT_REPLAYABLE: &str =
+    "the seed decides the plan, real processes decide the interleaving: not replayable\n";
+/// Characters of a message that a summary shows.
+const MESSAGE_MAX: usize = 600;
+
+/// A fault and how often it struck.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Row {
+    id: &'static str,
+    title: &'static str,
+    count: u64,
+    unavailable: Option<String>,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub(super) struct Report {
+    request: Request,
+    rows: Vec<Row>,
+    rounds: Vec<(u32, Outcome)>,
+    answers: BTreeMap<String, u64>,
+    told: BTreeMap<&'static str, u64>,
+    wall: Duration,
+}
+
+/// One line about a finished round.
+pub(super) fn line(round: u32, outcome: &Outcome) -> String {
+    let Outcome { flows, executions, attempts, bound, path, .. } = outcome;
+    let drained = match outcome.drained_after {
+        Some(after) => format!("drained {:.1} s after the last fault", after.as_secs_f64()),
+        None => "not drained".to_owned(),
+    };
+    format!(
+        " round {round}: {flows} flows, {executions} executions, {attempts} attempts, {drained} \
+         (bound {} s over {path} executions), {} violations",
+        bound.as_secs(),
+        outcome.violations.len()
+    )
+}
+
+impl Report {
+    pub(super) fn new(request: &Request, field: &Field) -> Self {
+        let row = |fault: &faults::Fault| Row {
+            id: fault.id,
+            title: fault.title,
+            count: 0,
+            unavailable: (fault.unavailable)(field),
+        };
+        Self {
+            request: request.clone(),
+            rows: faults::table(request.lane).iter().map(row).collect(),
+            rounds: Vec::new(),
+            answers: BTreeMap::new(),
+            told: BTreeMap::new(),
+            wall: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn add(&mut self, round: u32, outcome: Outcome) {
+        for row in &mut self.rows {
+            row.count += outcome.strikes.get(row.id).copied().unwrap_or(0);
+        }
+        self.rounds.push((round, outcome));
+    }
+
+    pub(super) fn finish(&mut self, books: &[Book], wall: Duration) {
+        self.wall = wall;
+        self.answers = ledger::answers(books);
+        for entry in books.iter().flat_map(|book| &book.entries) {
+            let word = match entry {
+                Entry::Submitted { .. } => "submits",
+                Entry::Granted { .. } => "grants",
+                Entry::Reported { .. } => "reports",
+                Entry::Lost { .. } => "lost_leases",
+                Entry::Began { .. } => "processes",
+                Entry::Answered { .. } => continue,
+            };
+            *self.told.entry(word).or_default() += 1;
+        }
+        for fault in faults::table(self.request.lane) {
+            if let Kind::Ambient(count) = fault.kind
+                && let Some(row) = self.rows.iter_mut().find(|row| row.id == fault.id)
+            {
+                row.count = count(books);
+            }
+        }
+    }
+
+    fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
+        self.rounds.iter().map(|(_, outcome)| outcome)
+    }
+
+    fn sum(&self, of: impl Fn(&Outcome) -> usize) -> usize {
+        self.outcomes().map(of).sum()
+    }
+
+    /// Faults that could have struck and never did.
+    fn missing(&self) -> Vec<&'static str> {
+        let missing = self.rows.iter().filter(|row| row.unavailable.is_none() && row.count == 0);
+        missing.map(|row| row.id).collect()
+    }
+
+    /// What the run stands for; a run that a violation ended early owes no faults.
+    pub(super) fn exits(&self) -> Vec<Exit> {
+        let violations = self.outcomes().flat_map(|outcome| &outcome.violations);
+        let mut exits: Vec<Exit> = violations
+            .map(|violation| match violation.invariant {
+                "I8" => Exit::Liveness,
+                _ => Exit::Safety,
+            })
+            .collect();
+        if exits.is_empty() && !self.missing().is_empty() {
+            exits.push(Exit::Vacuous);
+        }
+        exits
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut out = String::new();
+        let mut say = |line: String| writeln!(out, "{line}").expect("a string takes every text");
+        for row in &self.rows {
+            match &row.unavailable {
+                Some(why) => say(format!("  {:<12} not available: {why}", row.id)),
+                None => say(format!("  {:<12} {:>6}  {}", row.id, row.count, row.title)),
+            }
+        }
+        let counts = |map: Vec<(&str, u64)>| {
+            let parts: Vec<String> = map.iter().map(|(word, n)| format!("{n} {word}")).collect();
+            parts.join(", ")
+        };
+        let answers = self.answers.iter().map(|(word, n)| (word.as_str(), *n)).collect();
+        say(format!("the storage answered engines: {}", counts(answers)));
+        let told = self.told.iter().map(|(word, n)| (*word, *n)).collect();
+        say(format!("acknowledged and found again: {}", counts(told)));
+        for miss in self.outcomes().flat_map(|outcome| &outcome.misses) {
+            say(format!("note: {miss}"));
+        }
+        let mut violations = 0;
+        for (round, outcome) in &self.rounds {
+            for violation in &outcome.violations {
+                violations += 1;
+                let message = &violation.finding.message;
+                let message = crate::report::first_line(message, MESSAGE_MAX);
+                let seed = self.request.seed;
+                let (id, title) = (violation.invariant, violation.title);
+                say(format!("seed {seed}, round {round}: {id} ({title}): {message}"));
+            }
+            if let Some(file) = &outcome.file {
+                say(format!("rows: {}", file.display()));
+            }
+        }
+        for id in self.missing() {
+            say(format!("vacuous: {id} never struck"));
+        }
+        say(format!(
+            "{}: {} rounds, {} flows, {} executions, {} edges, {violations} violations in {:.0} s",
+            self.request.lane.name(),
+            self.rounds.len(),
+            self.sum(|outcome| outcome.flows),
+            self.sum(|outcome| outcome.executions),
+            self.sum(|outcome| outcome.edges),
+            self.wall.as_secs_f64()
+        ));
+        out + NOT_REPLAYABLE
+    }
+
+    pub(super) fn to_json(&self, command: &str) -> Value {
+        let head = Head {
+            version: env!("CARGO_PKG_VERSION"),
+            commit: commit(),
+            command: command.to_owned(),
+            lane: self.request.lane.name(),
+            profile: "chaos",
+        };
+        let mut report = serde_json::to_value(&head).expect("a head is plain data");
+        let available = self.rows.iter().filter(|row| row.unavailable.is_none());
+        let faults: BTreeMap<&str, u64> = available.map(|row| (row.id, row.count)).collect();
+        let unavailable: BTreeMap<&str, &String> =
+            self.rows.iter().filter_map(|row| Some((row.id, row.unavailable.as_ref()?))).collect();
+        let violations = self.rounds.iter().flat_map(|(round, outcome)| {
+            outcome.violations.iter().map(move |violation| {
+                json!({
+                    "round": round,
+                    "invariant": violation.invariant,
+                    "message": violation.finding.message,
+                    "file": outcome.file,
+                })
+            })
+        });
+        let drained = self.outcomes().filter_map(|outcome| outcome.drained_after).max();
+        let bound = self.outcomes().map(|outcome| outcome.bound).max();
+        let figures = json!({
+            "seed": self.request.seed,
+            "replayable": false,
+            "rounds": self.rounds.len(),
+            "flows": self.sum(|outcome| outcome.flows),
+            "executions": self.sum(|outcome| outcome.executions),
+            "edges": self.sum(|outcome| outcome.edges),
+            "attempts": self.sum(|outcome| outcome.attempts),
+            "faults": faults,
+            "unavailable": unavailable,
+            "answered": self.answers,
+            "acknowledged": self.told,
+            "violations": violations.collect::<Vec<Value>>(),
+            "drained_s_max": drained.map(|time| time.as_secs_f64()),
+            "bound_s_max": bound.map(|time| time.as_secs_f64()),
+            "wall_s": self.wall.as_secs_f64(),
+        });
+        if let (Value::Object(report), Value::Object(figures)) = (&mut report, figures) {
+            report.extend(figures);
+        }
+        report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chaos::Lane;
+    use crate::chaos::judge::{Finding, Violation};
+    use crate::postgres::Server;
+
+    fn report(count: u64, unavailable: Option<&str>, violated: &[&'static str]) -> Report {
+        let violations = violated.iter().map(|invariant| Violation {
+            invariant,
+            title: "it holds",
+            finding: Finding { message: "it does not".to_owned(), flow: None },
+        });
+        let outcome = Outcome { violations: violations.collect(), ..Outcome::default() };
+        Report {
+            request: Request {
+                lane: Lane::Sqlite,
+                server: Server::Auto,
+                budget: Duration::from_secs(1),
+                seed: 7,
+                mutant: None,
+                json: None,
+                failures: "failures".into(),
+            },
+            rows: vec![Row {
+                id: "kill",
+                title: "a kill",
+                count,
+                unavailable: unavailable.map(ToOwned::to_owned),
+            }],
+            rounds: vec![(1, outcome)],
+            answers: BTreeMap::new(),
+            told: BTreeMap::new(),
+            wall: Duration::from_secs(1),
+        }
+    }
+
+    fn check(report: &Report, exit: Exit, words: &str) {
+        assert_eq!(Exit::first_of(&report.exits()), exit);
+        let text = report.text();
+        assert!(text.contains(words) && text.contains("not replayable"), "{text}");
+    }
+
+    #[test]
+    fn a_fault_that_never_struck_makes_a_run_vacuous_unless_it_cannot_strike() {
+        check(&report(1, None, &[]), Exit::Clean, "0 violations");
+        check(&report(0, None, &[]), Exit::Vacuous, "kill never struck");
+        check(&report(0, Some("no disk"), &[]), Exit::Clean, "not available: no disk");
+    }
+
+    #[test]
+    fn a_violation_outranks_a_flow_that_does_not_drain() {
+        check(&report(0, None, &["I8"]), Exit::Liveness, "seed 7, round 1: I8");
+        check(&report(0, None, &["I8", "I3"]), Exit::Safety, "I3 (it holds): it does not");
+        assert_eq!(report(1, None, &["I8"]).to_json("x")["violations"][0]["invariant"], "I8");
+    }
+}

@@ -1,0 +1,134 @@
+//! What is worked on: flows drawn from the seed, and what becomes of each attempt, a pure function
+//! of the seed, so that the judge knows it too. Never touches a database.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate::flow::FlowSpec;
+use sluicegate::identity::ExecutionId;
+use sluicegate::operations::report::Report;
+use sluicegate::retry::Backoff;
+
+use super::LEASE;
+use crate::tape::Tape;
+use crate::workload;
+
+/// Executions of one flow at most.
+const EXECUTIONS_MAX: u16 = 9;
+/// Time limit of an attempt that has one.
+const ATTEMPT_TIMEOUT_MS: u32 = 1_500;
+/// Deadline of an execution that has one.
+const DEADLINE_MS: u32 = 5_000;
+/// Delay of an execution that has one.
+const DELAY_MS: u32 = 300;
+/// Delays between attempts: real time passes here.
+const BACKOFF: Backoff = Backoff::Exponential { initial_ms: 50, factor: 2, cap_ms: 200 };
+
+/// The flow of that number.
+pub(super) fn flow(seed: u64, round: u32, number: u32) -> FlowSpec {
+    let stream = u64::from(round) << 32 | u64::from(number);
+    let mut flow = workload::flow(&mut Tape::random(seed, stream), EXECUTIONS_MAX);
+    flow.namespace = namespace(round);
+    flow.idempotency_key = Some(format!("flow-{number}"));
+    for execution in &mut flow.executions {
+        execution.retry.backoff = BACKOFF;
+        execution.retry.attempt_timeout_ms =
+            execution.retry.attempt_timeout_ms.map(|_| ATTEMPT_TIMEOUT_MS);
+        execution.deadline_ms = execution.deadline_ms.map(|_| DEADLINE_MS.into());
+        execution.delay_ms = execution.delay_ms.map(|_| DELAY_MS.into());
+    }
+    flow
+}
+
+/// The tenant that stands for a round.
+pub(super) fn namespace(round: u32) -> String {
+    format!("round{round}")
+}
+
+/// Whether a worker keeps its lease alive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Renewal {
+    /// It renews at half of each lease.
+    Kept,
+    /// It lets the lease run out.
+    Forgotten,
+}
+
+/// What becomes of an attempt that nothing interrupts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Fate {
+    /// What its worker reports.
+    pub(super) report: Report,
+    /// How long it works.
+    pub(super) work: Duration,
+    /// Whether it renews meanwhile.
+    pub(super) renewal: Renewal,
+}
+
+/// The longest that an attempt works.
+pub(super) const WORK_MAX: Duration = Duration::from_secs(3);
+
+/// The fate of an attempt: the same for the same seed, execution and attempt.
+pub(super) fn fate(seed: u64, execution: ExecutionId, attempt: u32) -> Fate {
+    let (high, low) = execution.uuid.as_u64_pair();
+    let first = mix(seed ^ high ^ low.rotate_left(32) ^ u64::from(attempt));
+    let second = mix(first);
+    let bytes: Arc<[u8]> = first.to_be_bytes().into();
+    let report = match first % 100 {
+        0..10 => Report::FailRetryable(bytes),
+        10..17 => Report::FailFatal(bytes),
+        // Only once for each execution, so that nothing is given back for ever.
+        17..21 if attempt == 1 => Report::Release,
+        _ => Report::Complete(bytes),
+    };
+    let (work_ms, renewal) = match second % 100 {
+        0..90 => (1 + second % 37, Renewal::Kept),
+        90..96 => (200 + second % 311, Renewal::Kept),
+        96..98 => (2_500, Renewal::Kept),
+        _ => (3_000, Renewal::Forgotten),
+    };
+    let work = Duration::from_millis(work_ms);
+    assert!(work <= WORK_MAX && WORK_MAX > LEASE, "work may outlast a lease, and knows its limit");
+    Fate { report, work, renewal }
+}
+
+/// The finalizer of `SplitMix64` (Steele, Lea, Flood, 2014).
+pub(super) fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use sluicegate::flow::Limits;
+    use sluicegate::identity::{FlowId, PartitionCount};
+
+    use super::*;
+
+    #[test]
+    fn flows_of_a_seed_are_the_same_and_valid() {
+        for number in 0..200 {
+            let drawn = flow(7, 1, number);
+            assert_eq!(drawn, flow(7, 1, number));
+            drawn.validate(&Limits::default()).unwrap();
+        }
+        assert_ne!(flow(7, 1, 0).edges, flow(8, 1, 3).edges);
+    }
+
+    #[test]
+    fn fates_of_a_seed_are_the_same_and_every_kind_of_end_occurs() {
+        let key = PartitionCount::default().key(FlowId::from_parts(1, [3; 10]));
+        let ids = (0..500).map(|number| key.execution(&number.to_string()));
+        let ends: BTreeSet<_> = ids
+            .map(|id| {
+                assert_eq!(fate(7, id, 1), fate(7, id, 1));
+                fate(7, id, 1).report.end()
+            })
+            .collect();
+        assert_eq!(ends.len(), 4, "{ends:?}");
+    }
+}

@@ -1,0 +1,283 @@
+//! The worker process: claims, works, reports, dispatches and reconciles until it is killed or its
+//! coordinator is gone. Logs what it was told; never injects a fault and never judges.
+
+use std::io::{BufRead, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sluicegate::environment::{Environment, Notice, SystemEnvironment};
+use sluicegate::mutants::Mutant;
+use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::storage::boxed::BoxStorage;
+use sluicegate::storage::postgres::PostgresStorage;
+use sluicegate::storage::sqlite::SqliteStorage;
+use sluicegate::storage::{Grant, Scope};
+use sluicegate::time::Timestamp;
+use sluicegate::{Engine, EngineError};
+
+use super::database::Database;
+use super::ledger::{Entry, Ledger};
+use super::watched::Watched;
+use super::work::{Fate, Renewal, fate};
+use super::{LEASE, POLL, TICK, engine_settings};
+
+/// Claim loops of one process.
+pub(super) const SLOTS: u32 = 3;
+/// Exit code of a process that panicked.
+pub(super) const PANICKED: i32 = 101;
+/// Exit code of a process that never got a database.
+const NO_DATABASE: i32 = 5;
+/// How often one call is repeated under its request id before the worker gives it up.
+const CALLS_MAX: u32 = 20;
+/// The wait before a call is repeated.
+const REPEAT_AFTER: Duration = Duration::from_millis(100);
+/// How often a process tries to open its database.
+const OPENINGS_MAX: u32 = 300;
+/// Threads of the runtime.
+const THREADS: usize = 2;
+
+/// What a worker process is told on its standard input, as one line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Orders {
+    pub(super) database: Database,
+    pub(super) seed: u64,
+    pub(super) name: String,
+    pub(super) skew_s: i64,
+    pub(super) mutant: Option<String>,
+    pub(super) ledgers: PathBuf,
+}
+
+/// The system's environment with another wall clock.
+#[derive(Clone, Debug)]
+pub(super) struct Skewed {
+    inner: SystemEnvironment,
+    skew_s: i64,
+}
+
+impl Skewed {
+    pub(super) fn new(skew_s: i64) -> Self {
+        Self { inner: SystemEnvironment::new(), skew_s }
+    }
+}
+
+impl Environment for Skewed {
+    fn wall_clock(&self) -> Timestamp {
+        Timestamp(self.inner.wall_clock().0 + self.skew_s * 1_000_000)
+    }
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+    async fn sleep(&self, duration: Duration) {
+        self.inner.sleep(duration).await;
+    }
+    fn notify(&self, notice: Notice) {
+        self.inner.notify(notice);
+    }
+}
+
+/// The engine of a process under chaos.
+pub(super) type ChaosEngine = Engine<Watched<BoxStorage>, Skewed>;
+
+struct Station {
+    engine: ChaosEngine,
+    environment: Skewed,
+    ledger: Arc<Ledger>,
+    orders: Orders,
+}
+
+/// Runs until the standard input ends.
+pub(crate) fn main() -> ! {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        print(info);
+        std::process::exit(PANICKED);
+    }));
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).expect("a worker is given its orders");
+    let orders: Orders = serde_json::from_str(&line).expect("orders are one line of JSON");
+    let mutant = orders
+        .mutant
+        .as_deref()
+        .and_then(|id| Mutant::ALL.iter().copied().find(|mutant| mutant.id() == id));
+    activate(mutant);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .on_thread_start(move || activate(mutant))
+        .enable_all()
+        .build()
+        .expect("the system gives threads");
+    std::thread::spawn(|| {
+        // Nothing more is sent: the end of the input is the end of the coordinator.
+        let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    runtime.block_on(run(orders))
+}
+
+#[cfg(feature = "mutants")]
+fn activate(mutant: Option<Mutant>) {
+    sluicegate::mutants::activate(mutant);
+}
+
+#[cfg(not(feature = "mutants"))]
+fn activate(mutant: Option<Mutant>) {
+    assert!(mutant.is_none(), "this build holds no planted bugs");
+}
+
+async fn run(orders: Orders) -> ! {
+    let ledger = Ledger::begin(&orders.ledgers, &orders.name, orders.skew_s);
+    let ledger = Arc::new(ledger.expect("the coordinator made the directory of ledgers"));
+    let environment = Skewed::new(orders.skew_s);
+    let mut told = String::new();
+    for _ in 0..OPENINGS_MAX {
+        match open(&orders.database, &environment.inner).await {
+            Ok(storage) => {
+                let watched = Watched::new(storage, Arc::clone(&ledger));
+                let engine = Engine::new(watched, environment.clone(), engine_settings());
+                live(Arc::new(Station { engine, environment, ledger, orders })).await;
+            }
+            Err(why) => told = why,
+        }
+        environment.sleep(REPEAT_AFTER).await;
+    }
+    eprintln!("no database: {told}");
+    std::process::exit(NO_DATABASE)
+}
+
+async fn open(database: &Database, environment: &SystemEnvironment) -> Result<BoxStorage, String> {
+    match database {
+        Database::Postgres(place) => {
+            let options = place.options().map_err(|error| error.to_string())?;
+            let opened = PostgresStorage::open(options).await.map_err(|e| e.to_string())?;
+            let (storage, environment) = (opened.clone(), environment.clone());
+            tokio::spawn(async move { storage.relay(&environment).await });
+            Ok(BoxStorage::new(opened))
+        }
+        Database::Sqlite(place) => {
+            let opened = SqliteStorage::open(place.options()).map_err(|e| e.to_string())?;
+            Ok(BoxStorage::new(opened))
+        }
+    }
+}
+
+async fn live(station: Arc<Station>) -> ! {
+    for slot in 0..SLOTS {
+        let station = Arc::clone(&station);
+        tokio::spawn(async move { claim_and_work(&station, slot).await });
+    }
+    let reaper = Arc::clone(&station);
+    tokio::spawn(async move {
+        loop {
+            tell("reaper", reaper.engine.reaper_tick(&Scope::default()).await);
+            reaper.pause(TICK).await;
+        }
+    });
+    let reconciler = Arc::clone(&station);
+    tokio::spawn(async move {
+        loop {
+            reconciler.pause(TICK).await;
+            tell("dependency", reconciler.engine.dependency_tick(&Scope::default()).await);
+        }
+    });
+    loop {
+        station.environment.inner.noticed(POLL * 5).await;
+        tell("dispatcher", station.engine.dispatch_pass(&Scope::default()).await);
+    }
+}
+
+fn tell<T>(who: &str, done: Result<T, EngineError>) {
+    if let Err(error) = done {
+        eprintln!("{who}: {error}");
+    }
+}
+
+async fn claim_and_work(station: &Station, slot: u32) -> ! {
+    loop {
+        let grants = station.claim(slot).await;
+        if grants.is_empty() {
+            station.pause(POLL).await;
+        }
+        for grant in &grants {
+            station.handle(grant).await;
+        }
+    }
+}
+
+impl Station {
+    /// Somewhat more or less than a time, so that processes do not march in step.
+    async fn pause(&self, about: Duration) {
+        let percent = 75 + u32::try_from(self.environment.random() % 50).unwrap_or(0);
+        self.environment.sleep(about * percent / 100).await;
+    }
+
+    async fn claim(&self, slot: u32) -> Vec<Grant> {
+        let mut request = ClaimRequest {
+            request: self.engine.request_id(),
+            sent: Sent::First,
+            worker: "worker".into(),
+            instance: self.orders.name.as_str().into(),
+            namespace: None,
+            partitions: 0..u16::MAX,
+            lanes: vec!["default".into()],
+            kinds: Vec::new(),
+            limit: 1 + slot % 2,
+            lease: LEASE,
+        };
+        for _ in 0..CALLS_MAX {
+            match self.engine.claim(request.clone()).await {
+                Ok(grants) => {
+                    for grant in &grants {
+                        self.ledger.write(&Entry::Granted { lease: grant.token().into() });
+                    }
+                    return grants;
+                }
+                Err(error) => eprintln!("claim: {error}"),
+            }
+            request.sent = Sent::Again;
+            self.pause(REPEAT_AFTER).await;
+        }
+        Vec::new()
+    }
+
+    async fn handle(&self, grant: &Grant) {
+        let token = grant.token();
+        let fate = fate(self.orders.seed, token.execution, token.attempt);
+        if !self.work(grant, &fate).await {
+            return;
+        }
+        for _ in 0..CALLS_MAX {
+            match self.engine.report(token, fate.report.clone()).await {
+                Ok(reported) => {
+                    let entry = Entry::reported(token.into(), fate.report.end(), reported);
+                    return self.ledger.write(&entry);
+                }
+                Err(EngineError::LeaseLost(_)) => {
+                    return self.ledger.write(&Entry::Lost { lease: token.into() });
+                }
+                Err(error) => eprintln!("report: {error}"),
+            }
+            self.pause(REPEAT_AFTER).await;
+        }
+    }
+
+    /// Lets the work take its time; false if the lease was lost meanwhile.
+    async fn work(&self, grant: &Grant, fate: &Fate) -> bool {
+        let mut left = fate.work;
+        loop {
+            let part = match fate.renewal {
+                Renewal::Kept => left.min(LEASE / 2),
+                Renewal::Forgotten => left,
+            };
+            self.environment.sleep(part).await;
+            left -= part;
+            if left.is_zero() {
+                return true;
+            }
+            if let Err(EngineError::LeaseLost(_)) = self.engine.renew(grant.token(), LEASE).await {
+                return false;
+            }
+        }
+    }
+}
