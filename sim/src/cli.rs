@@ -215,7 +215,7 @@ fn dispatch(command: Command) -> Result<Exit, String> {
         Command::List(arguments) => Ok(commands::list(arguments.json)),
         Command::Mutants(arguments) => commands::mutants(&arguments),
         Command::Exhaust(arguments) => exhaust::run(&arguments),
-        Command::Conform(arguments) => conform::run(&arguments),
+        Command::Conform(arguments) => Ok(conform::run(&arguments)),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Strand(arguments) => Ok(strand::run(&arguments)),
         Command::Chaos(arguments) => chaos::run(&arguments),

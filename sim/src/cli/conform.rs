@@ -72,20 +72,20 @@ impl ConformArguments {
             line += &[" --postgres ", &self.postgres.to_string()].concat();
         }
         if let Some(spec) = &self.spec {
-            line += &format!(" --spec {}", spec.display());
+            line += &[" --spec ", &spec.display().to_string()].concat();
         }
         line
     }
 }
 
-pub(super) fn run(arguments: &ConformArguments) -> Result<Exit, String> {
+pub(super) fn run(arguments: &ConformArguments) -> Exit {
     let command = arguments.command();
     print(&reproduction(&command));
     let (ran, summary) = match play(arguments) {
         Ok(played) => played,
         Err(why) => {
             complain(&format!("error: {why}"));
-            return Ok(Exit::Environment);
+            return Exit::Environment;
         }
     };
     let mut exits = Vec::new();
@@ -106,7 +106,7 @@ pub(super) fn run(arguments: &ConformArguments) -> Result<Exit, String> {
         exits.push(Exit::Environment);
     }
     print(&reproduction(&command));
-    Ok(Exit::first_of(&exits))
+    Exit::first_of(&exits)
 }
 
 /// What the run did not reach: cells of the floor, or a planted bug. A single golden case has no

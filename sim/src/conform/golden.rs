@@ -76,10 +76,8 @@ pub async fn run(
         let mut source = Written(steps.iter());
         let table = Table { partition: partitions.next()?, limits: &limits, mutant };
         let played = play(&mut server, &table, &mut source, counts).await?;
-        if let Some((step, why)) = played.refused.first() {
-            if mutant.is_none() {
-                return Err(said(format!("step `{}`: {why}", step.words)));
-            }
+        if let (Some((step, why)), None) = (played.refused.first(), mutant) {
+            return Err(said(format!("step `{}`: {why}", step.words)));
         }
         out += &told(&spec, permutation, &played);
         if played.divergence.is_some() {

@@ -233,7 +233,7 @@ impl Worker<'_> {
         let limits = &LIMITS[..played.seats];
         let mut at = played.taken.len();
         for _ in 0..SHRINKS_MAX {
-            if at == 0 {
+            if at == 0 || self.stopped.load(Ordering::Relaxed) {
                 break;
             }
             at -= 1;

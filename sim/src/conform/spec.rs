@@ -1,5 +1,5 @@
-//! Golden cases as files, in a subset of the format of Postgres' own isolation tester. Parses; never
-//! runs one.
+//! Golden cases as files, in a subset of the format of Postgres' own isolation tester. Parses;
+//! never runs one.
 //!
 //! ```text
 //! # a comment
@@ -10,9 +10,9 @@
 //! permutation "s1_lock" "s2_lock" "s1_commit"
 //! ```
 //!
-//! Where the original has SQL, a step here holds verbs of the descriptor table with named arguments,
-//! or control words, separated by semicolons. The setup of the file is one transaction that commits;
-//! that of a session may set `lock_timeout` and `statement_timeout`, in milliseconds. There is no
+//! Where the original has SQL, a step here holds verbs of the descriptor table with named
+//! arguments, or control words, separated by semicolons. The setup of the file is one transaction
+//! that commits; that of a session may set `lock_timeout` and `statement_timeout`, in milliseconds. There is no
 //! teardown, since every permutation has a partition of its own, and no parenthesis at a step.
 
 use super::server::WaitLimits;

@@ -1,5 +1,5 @@
-//! Steps of a schedule as text: a verb or a control word with named arguments. Pure; knows no verb's
-//! arguments.
+//! Steps of a schedule as text: a verb or a control word with named arguments. Pure; knows no
+//! verb's arguments.
 
 use std::fmt;
 
