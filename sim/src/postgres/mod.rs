@@ -147,13 +147,14 @@ impl Drop for Provided {
         let dropping = std::thread::spawn(move || -> Result<(), String> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| error.to_string())?;
+            let refuses = |error: &OpenError| {
+                use OpenError::{Pooler, ReadOnly, TooOld};
+                matches!(error, Pooler { .. } | ReadOnly | TooOld { .. })
+            };
             match runtime.block_on(PostgresStorage::drop_schema(&options)) {
                 // A server that is refused holds nothing of ours.
-                Ok(())
-                | Err(OpenError::Pooler { .. } | OpenError::ReadOnly | OpenError::TooOld { .. }) => {
-                    Ok(())
-                }
-                Err(error) => Err(error.to_string()),
+                Err(error) if !refuses(&error) => Err(error.to_string()),
+                _ => Ok(()),
             }
         });
         let reason = match dropping.join() {
