@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::identity::{ExecutionId, FlowId, FlowKey, Partition, RequestId};
-use crate::mutants::ensure_rule;
 use crate::policy::{AcceptSet, Decision, JoinPolicy};
 use crate::retry::RetryPolicy;
 use crate::state::{Cause, ClosePolicy, Outcome, State};
@@ -555,6 +554,6 @@ pub(super) fn in_order<T, K: Ord>(rows: &[T], key: impl Fn(&T) -> K) -> Vec<&T> 
     let mut ordered: Vec<&T> = rows.iter().collect();
     ordered.sort_by_key(|row| key(row));
     let distinct = ordered.windows(2).all(|pair| key(pair[0]) != key(pair[1]));
-    ensure_rule!(distinct, "a key stands twice in the list of a verb");
+    crate::mutants::ensure_rule!(distinct, "a key stands twice in the list of a verb");
     ordered
 }

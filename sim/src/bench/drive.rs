@@ -83,8 +83,8 @@ pub(crate) fn done() -> Report {
     Report::Complete(Arc::from(*b"null"))
 }
 
-/// One worker: claims that many at a time and reports them together, until nothing may be claimed. Returns
-/// how many it ended.
+/// One worker: claims that many at a time and reports them together, until nothing may be claimed.
+/// Returns how many it ended.
 pub(crate) async fn work(engine: Handle, name: String, limit: u32) -> Result<usize, String> {
     let worker: Arc<str> = name.into();
     let mut ended = 0;

@@ -12,9 +12,9 @@
 //!
 //! Where the original has SQL, a step here holds verbs of the descriptor table with named
 //! arguments, or control words, separated by semicolons. The setup of the file is one transaction
-//! that commits; that of a session may set `lock_timeout` and `statement_timeout`, in
-//! milliseconds. There is no teardown, since every permutation has a partition of its own, and no
-//! parenthesis at a step.
+//! that commits; that of a session may set `lock_timeout` and `statement_timeout`, in milliseconds.
+//! There is no teardown, since every permutation has a partition of its own, and no parenthesis at
+//! a step.
 
 use super::server::WaitLimits;
 use super::words::{Control, Step, Words};

@@ -143,21 +143,26 @@ impl Drop for Provided {
             return;
         }
         let Ok(options) = self.options() else { return };
-        let schema = self.schema.clone();
         // A runtime of its own, since whoever drops this may stand inside one.
-        let dropping = std::thread::spawn(move || {
+        let dropping = std::thread::spawn(move || -> Result<(), String> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let dropped = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
-                let dropped = runtime.block_on(PostgresStorage::drop_schema(&options));
-                dropped.map_err(|error| error.to_string())
-            });
-            if let Err(error) = dropped {
-                eprintln!("warning: schema {schema} is left behind: {error}");
+            let runtime = runtime.map_err(|error| error.to_string())?;
+            let refuses = |error: &OpenError| {
+                use OpenError::{Pooler, ReadOnly, TooOld};
+                matches!(error, Pooler { .. } | ReadOnly | TooOld { .. })
+            };
+            match runtime.block_on(PostgresStorage::drop_schema(&options)) {
+                // A server that is refused holds nothing of ours.
+                Err(error) if !refuses(&error) => Err(error.to_string()),
+                _ => Ok(()),
             }
         });
-        if dropping.join().is_err() {
-            eprintln!("warning: schema {} is left behind", self.schema);
-        }
+        let reason = match dropping.join() {
+            Ok(Ok(())) => return,
+            Ok(Err(reason)) => reason,
+            Err(_) => "dropping it panicked".into(),
+        };
+        eprintln!("warning: schema {} may be left behind: {reason}", self.schema);
     }
 }
 
