@@ -46,7 +46,6 @@ pub(crate) const STAGES: &[Stage] = &[
         work: Work::Passes(&[
             "cargo clippy --locked --workspace --all-targets -- -D warnings",
             "cargo clippy --locked -p sluicegate --no-default-features -- -D warnings",
-            "cargo clippy --locked -p sluicegate --all-features --all-targets -- -D warnings",
             "cargo clippy --locked -p sluicegate-sim --no-default-features -- -D warnings",
         ]),
     },

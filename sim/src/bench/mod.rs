@@ -28,7 +28,7 @@ use works::{Bench, Run, WORKS, Work};
 pub use place::Lane;
 pub use works::Scale;
 
-use place::Place;
+use place::{DURABLE, Place};
 
 /// Whether the time of each verb is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,7 +177,7 @@ impl Request {
         for lane in &self.lanes {
             let place = match lane {
                 Lane::Sqlite => Place::sqlite()?,
-                Lane::Postgres => Place::postgres(&self.postgres).await?,
+                Lane::Postgres => Place::postgres(&self.postgres, DURABLE).await?,
             };
             settings.push(place.settings());
             for work in &works {

@@ -82,8 +82,8 @@ struct Schema {
     made: Arc<Mutex<BTreeSet<String>>>,
 }
 
-/// What a throwaway server is told, to be as durable as an ordinary one.
-const DURABLE: &[(&str, &str)] =
+/// What a throwaway server is told, to be as durable as an ordinary one: whoever measures needs it.
+pub(crate) const DURABLE: &[(&str, &str)] =
     &[("fsync", "on"), ("full_page_writes", "on"), ("shared_buffers", "256MB")];
 
 /// Server settings that a figure depends on.
@@ -105,9 +105,12 @@ impl Place {
         directory.map(Place::Sqlite).map_err(|error| format!("{}: {error}", parent.display()))
     }
 
-    /// Schemas on that server; a throwaway one is as durable as an ordinary one.
-    pub(crate) async fn postgres(server: &Server) -> Result<Self, String> {
-        let provided = server.provide("bench", DURABLE).map_err(|error| error.to_string())?;
+    /// Schemas on that server; a throwaway one has these settings.
+    pub(crate) async fn postgres(
+        server: &Server,
+        settings: &[(&str, &str)],
+    ) -> Result<Self, String> {
+        let provided = server.provide("bench", settings).map_err(|error| error.to_string())?;
         let asked = async {
             let mut connection = PgConnection::connect(provided.url()).await?;
             let row = connection.fetch_one(SERVER_SETTINGS).await?;

@@ -165,7 +165,12 @@ fn play_specs(
         let mut ran = Vec::new();
         for file in &files {
             let mutant = arguments.mutant;
-            ran.push(golden::run(address, partitions, file, mutant, golden, counts).await?);
+            let one = golden::run(address, partitions, file, mutant, golden, counts).await?;
+            let seen = mutant.is_some() && !one.differs.is_empty();
+            ran.push(one);
+            if seen {
+                break;
+            }
         }
         Ok(ran)
     })
