@@ -2,7 +2,6 @@
 
 mod command;
 mod dependencies;
-mod machine;
 mod run;
 mod stages;
 
@@ -12,8 +11,6 @@ use stages::{STAGES, Stage};
 
 /// Exit code for a stage that does not exist.
 const USAGE: u8 = 2;
-/// Exit code for a machine that lacks something.
-const ENVIRONMENT: u8 = 5;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,10 +31,6 @@ fn main() -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    if let Err(missing) = machine::ensure() {
-        eprintln!("error: {missing}");
-        return ExitCode::from(ENVIRONMENT);
-    }
     ExitCode::from(run::run(&chosen))
 }
 

@@ -1,14 +1,12 @@
-//! A storage that counts what is asked of another: statements, commits and the time of each verb.
-//! Changes nothing; used in passes of their own, so that it disturbs no figure.
+//! Counts what is asked of a storage: statements, commits and the time of each verb. Used in passes
+//! of their own, so that it disturbs no figure.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluicegate::storage::{CommitError, Consistency, Result, Snapshot, Storage, Transaction, Verb};
-use sluicegate::with_verbs;
+use sluicegate::storage::Verb;
 
-use crate::report::progress::Stopwatch;
+use crate::observed::Observer;
 
 /// Count and time of one verb.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,16 +41,6 @@ impl Default for Counters {
 }
 
 impl Counters {
-    fn add(&self, verb: Verb, watch: Stopwatch) {
-        if !self.counting.load(Ordering::Relaxed) {
-            return;
-        }
-        let cell = &self.cells[verb as usize];
-        cell.count.fetch_add(1, Ordering::Relaxed);
-        let nanoseconds = u64::try_from(watch.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        cell.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
-    }
-
     /// Counts from here on.
     pub(crate) fn resume(&self) {
         self.counting.store(true, Ordering::Relaxed);
@@ -85,95 +73,28 @@ impl Counters {
     }
 }
 
-/// A storage whose statements are counted.
-#[derive(Clone)]
-pub(crate) struct Counted<S> {
-    inner: S,
-    counters: Arc<Counters>,
-}
-
-/// A transaction or a snapshot of a [`Counted`] storage.
-pub(crate) struct CountedSession<T> {
-    inner: T,
-    counters: Arc<Counters>,
-}
-
-impl<S> Counted<S> {
-    /// Counts into these.
-    pub(crate) fn new(inner: S, counters: Arc<Counters>) -> Self {
-        Self { inner, counters }
-    }
-}
-
-impl<S: Storage> Storage for Counted<S> {
-    type Transaction = CountedSession<S::Transaction>;
-    type Snapshot = CountedSession<S::Snapshot>;
-
-    async fn begin(&self) -> Result<Self::Transaction> {
-        let watch = Stopwatch::start();
-        let inner = self.inner.begin().await;
-        self.counters.add(Verb::Begin, watch);
-        Ok(CountedSession { inner: inner?, counters: Arc::clone(&self.counters) })
-    }
-
-    async fn snapshot(&self, consistency: Consistency) -> Result<Self::Snapshot> {
-        // It is no statement by itself: its reads are counted.
-        let inner = self.inner.snapshot(consistency).await?;
-        Ok(CountedSession { inner, counters: Arc::clone(&self.counters) })
-    }
-}
-
-macro_rules! counted {
-    (
-        transaction { $(
-            $(#[$tdoc:meta])* $tv:ident $tm:ident: $tk:ident, $tt:ident,
-                ($($ta:ident: $tty:ty)?) -> $tr:ty;
-        )* }
-        snapshot { $(
-            $(#[$sdoc:meta])* $sv:ident $sm:ident: $sk:ident, $st:ident,
-                ($($sa:ident: $sty:ty)?) -> $sr:ty;
-        )* }
-    ) => {
-        impl<T: Transaction> Transaction for CountedSession<T> {
-            $(async fn $tm(&mut self $(, $ta: &$tty)?) -> Result<$tr> {
-                let watch = Stopwatch::start();
-                let result = self.inner.$tm($($ta)?).await;
-                self.counters.add(Verb::$tv, watch);
-                result
-            })*
-
-            async fn commit(self) -> Result<(), CommitError> {
-                let watch = Stopwatch::start();
-                let result = self.inner.commit().await;
-                self.counters.add(Verb::Commit, watch);
-                result
-            }
-
-            async fn rollback(self) {
-                let watch = Stopwatch::start();
-                self.inner.rollback().await;
-                self.counters.add(Verb::Rollback, watch);
-            }
+impl Observer for Counters {
+    fn answered(&self, verb: Verb, took: Duration) {
+        if !self.counting.load(Ordering::Relaxed) {
+            return;
         }
-
-        impl<T: Snapshot> Snapshot for CountedSession<T> {
-            $(async fn $sm(&mut self $(, $sa: &$sty)?) -> Result<$sr> {
-                let watch = Stopwatch::start();
-                let result = self.inner.$sm($($sa)?).await;
-                self.counters.add(Verb::$sv, watch);
-                result
-            })*
-        }
-    };
+        let cell = &self.cells[verb as usize];
+        cell.count.fetch_add(1, Ordering::Relaxed);
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        cell.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
 }
-with_verbs!(counted);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use sluicegate::identity::{FlowId, PartitionCount};
     use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
+    use sluicegate::storage::{Consistency, Snapshot, Storage, Transaction};
 
     use super::*;
+    use crate::observed::Observed;
 
     #[test]
     fn a_verb_is_its_place_in_the_table() {
@@ -184,7 +105,7 @@ mod tests {
     async fn statements_and_commits_are_counted_only_while_counting() {
         let counters = Arc::new(Counters::default());
         let storage = SqliteStorage::open(SqliteOptions::memory()).unwrap();
-        let storage = Counted::new(storage, Arc::clone(&counters));
+        let storage = Observed::new(storage, Arc::clone(&counters));
         let key = PartitionCount::default().key(FlowId::from_parts(1, [1; 10]));
         storage.begin().await.unwrap().rollback().await;
         assert_eq!(counters.sums(), (0, 0));

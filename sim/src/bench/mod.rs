@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::exit::Exit;
 use crate::postgres::Server;
+use crate::real_lane::RealLane;
 use crate::report::progress::{Goal, Progress};
 use crate::report::{Paint, complain, json, print, reproduction};
 
@@ -25,7 +26,6 @@ use counted::{Counters, VerbTally};
 use figures::Spread;
 use works::{Bench, Run, WORKS, Work};
 
-pub use place::Lane;
 pub use works::Scale;
 
 use place::{DURABLE, Place};
@@ -43,7 +43,7 @@ pub enum Profile {
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Which storages.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<RealLane>,
     /// Which Postgres.
     pub postgres: Server,
     /// Which works, by name or by the beginning of it; all if empty.
@@ -65,7 +65,7 @@ pub struct Request {
 /// What one work came to on one storage.
 pub(crate) struct Row {
     work: &'static Work,
-    lane: Lane,
+    lane: RealLane,
     result: Figures,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    fn meets(&self, work: &Work, lane: Lane) -> Option<bool> {
+    fn meets(&self, work: &Work, lane: RealLane) -> Option<bool> {
         let ratio = self.ratio.map(|ratio| ratio.median);
         work.target(lane).is_met(work.unit, self.ours.median, ratio)
     }
@@ -176,8 +176,8 @@ impl Request {
         let mut settings = Vec::new();
         for lane in &self.lanes {
             let place = match lane {
-                Lane::Sqlite => Place::sqlite()?,
-                Lane::Postgres => Place::postgres(&self.postgres, DURABLE).await?,
+                RealLane::Sqlite => Place::sqlite()?,
+                RealLane::Postgres => Place::postgres(&self.postgres, DURABLE).await?,
             };
             settings.push(place.settings());
             for work in &works {

@@ -13,35 +13,15 @@ use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
 use sqlx::{Connection, Executor, PgConnection, Row};
 use tempfile::TempDir;
 
-use super::counted::{Counted, Counters};
+use super::counted::Counters;
+use crate::observed::Observed;
 use crate::postgres::{Provided, Server};
+use crate::real_lane::RealLane;
 
 /// Name of a database in its directory.
 const FILE: &str = "flows.db";
 /// Connections of the pool, as a service would have them.
 const CONNECTIONS_MAX: usize = 10;
-
-/// A storage that is measured.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Lane {
-    /// A Postgres server.
-    Postgres,
-    /// A file.
-    Sqlite,
-}
-
-impl Lane {
-    /// Every lane, in the order in which it is measured.
-    pub const ALL: [Lane; 2] = [Lane::Postgres, Lane::Sqlite];
-
-    /// As the command line names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Lane::Postgres => "postgres",
-            Lane::Sqlite => "sqlite",
-        }
-    }
-}
 
 /// Makes databases.
 pub(crate) enum Place {
@@ -128,10 +108,10 @@ impl Place {
     }
 
     /// Which storage it is.
-    pub(crate) fn lane(&self) -> Lane {
+    pub(crate) fn lane(&self) -> RealLane {
         match self {
-            Place::Sqlite(_) => Lane::Sqlite,
-            Place::Postgres(_) => Lane::Postgres,
+            Place::Sqlite(_) => RealLane::Sqlite,
+            Place::Postgres(_) => RealLane::Postgres,
         }
     }
 
@@ -216,7 +196,7 @@ pub(crate) async fn open_at(address: &str) -> Result<BoxStorage, String> {
 
 fn counted(storage: impl Storage, counters: Option<&Arc<Counters>>) -> BoxStorage {
     match counters {
-        Some(counters) => BoxStorage::new(Counted::new(storage, Arc::clone(counters))),
+        Some(counters) => BoxStorage::new(Observed::new(storage, Arc::clone(counters))),
         None => BoxStorage::new(storage),
     }
 }

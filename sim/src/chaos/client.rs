@@ -14,9 +14,9 @@ use super::counts;
 use super::database::Database;
 use super::engine_settings;
 use super::ledger::{Entry, Ledger};
-use super::watched::Watched;
 use super::work;
 use super::worker::{ChaosEngine, Skewed};
+use crate::observed::Observed;
 
 /// Flows of one round at most.
 const FLOWS_MAX: u32 = 400;
@@ -58,8 +58,8 @@ impl Client {
         let desk = |skew_s: i64| {
             let ledger = Arc::new(Ledger::begin(ledgers, &format!("client{skew_s}"), skew_s)?);
             let environment = Skewed::new(skew_s);
-            let watched = Watched::new(storage.clone(), Arc::clone(&ledger));
-            let engine = Engine::new(watched, environment.clone(), engine_settings());
+            let observed = Observed::new(storage.clone(), Arc::clone(&ledger));
+            let engine = Engine::new(observed, environment.clone(), engine_settings());
             Ok(Desk { engine, environment, ledger })
         };
         let desks = [0, 3_600, -3_600].into_iter().map(desk).collect::<Result<_, String>>()?;

@@ -15,8 +15,9 @@ use super::disk::Disk;
 use super::fleet::Fleet;
 use super::ledger::{self, Book, Entry};
 use super::proxy::Proxy;
-use super::{LEASE, Lane, TICK, counts, postgres, sqlite};
+use super::{LEASE, TICK, counts, postgres, sqlite};
 use crate::postgres::Provided;
+use crate::real_lane::RealLane;
 
 /// What a strike does: how often it struck, or why it could not.
 pub(super) type Strike<'a> = Pin<Box<dyn Future<Output = Result<u64, String>> + Send + 'a>>;
@@ -92,10 +93,10 @@ static POSTGRES: &[Fault] = &[
 static SQLITE: &[Fault] = &[KILL, PAUSE, SKEW, sqlite::LOCK_HOLDER, sqlite::DISK_FULL];
 
 /// The faults of a lane.
-pub(super) fn table(lane: Lane) -> &'static [Fault] {
+pub(super) fn table(lane: RealLane) -> &'static [Fault] {
     match lane {
-        Lane::Postgres => POSTGRES,
-        Lane::Sqlite => SQLITE,
+        RealLane::Postgres => POSTGRES,
+        RealLane::Sqlite => SQLITE,
     }
 }
 

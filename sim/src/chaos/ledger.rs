@@ -11,6 +11,8 @@ use sluicegate::identity::{ExecutionId, FlowId};
 use sluicegate::operations::claim::LeaseToken;
 use sluicegate::storage::{AttemptEnd, CommitError, Contention, Reported, StorageError, codes};
 
+use crate::observed::Observer;
+
 /// How a ledger's file ends.
 const EXTENSION: &str = "ledger";
 
@@ -57,8 +59,8 @@ impl Entry {
     }
 }
 
-/// The word for an error of the storage in ledgers and reports.
-pub(super) fn word(error: &StorageError) -> &'static str {
+/// The word for an error of the storage.
+fn word(error: &StorageError) -> &'static str {
     match error {
         StorageError::Contention(Contention::Serialization) => "serialization",
         StorageError::Contention(Contention::Deadlock) => "deadlock",
@@ -74,8 +76,8 @@ pub(super) fn word(error: &StorageError) -> &'static str {
     }
 }
 
-/// The same for an error of a commit.
-pub(super) fn commit_word(error: &CommitError) -> &'static str {
+/// The word for an answer in ledgers and reports.
+fn answer_word(error: &CommitError) -> &'static str {
     match error {
         CommitError::Storage(error) => word(error),
         _ => "unknown_commit",
@@ -105,6 +107,13 @@ impl Ledger {
         line.push(b'\n');
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(&line).expect("the directory of the ledgers takes a line");
+    }
+}
+
+impl Observer for Ledger {
+    /// A fault counts as what the engine saw of it.
+    fn failed(&self, error: &CommitError) {
+        self.write(&Entry::Answered { error: answer_word(error).to_owned() });
     }
 }
 

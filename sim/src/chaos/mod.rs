@@ -16,8 +16,6 @@ mod report;
 mod round;
 mod rows;
 mod sqlite;
-mod stopwatch;
-mod watched;
 mod work;
 mod worker;
 
@@ -39,6 +37,8 @@ pub(crate) use worker::main as work_until_orphaned;
 
 use crate::exit::Exit;
 use crate::postgres::{Provided, Server};
+use crate::real_lane::RealLane;
+use crate::report::progress::Stopwatch;
 use crate::report::{complain, json, print, reproduction};
 use client::Client;
 use database::{Database, PostgresPlace, SqlitePlace};
@@ -48,7 +48,6 @@ use fleet::{Common, Fleet};
 use proxy::Proxy;
 use report::Report;
 use round::Scene;
-use stopwatch::Stopwatch;
 
 /// How long a lease lasts.
 const LEASE: Duration = Duration::from_secs(2);
@@ -68,33 +67,11 @@ const SERVER: &[(&str, &str)] =
 /// The tablespace on the small disk.
 const TABLESPACE: &str = "sluicegate_chaos";
 
-/// On what the engine runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lane {
-    /// A real Postgres.
-    Postgres,
-    /// A real file that processes share.
-    Sqlite,
-}
-
-impl Lane {
-    /// Every lane.
-    pub const ALL: [Lane; 2] = [Lane::Postgres, Lane::Sqlite];
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Lane::Postgres => "postgres",
-            Lane::Sqlite => "sqlite",
-        }
-    }
-}
-
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// On what.
-    pub lane: Lane,
+    pub lane: RealLane,
     /// On which server.
     pub server: Server,
     /// For how long; one round at least.
@@ -118,7 +95,7 @@ impl Request {
             self.lane.name(),
             self.seed
         );
-        if self.lane == Lane::Postgres {
+        if self.lane == RealLane::Postgres {
             line.extend([format!(" --postgres {}", self.server)]);
         }
         if let Some(mutant) = self.mutant {
@@ -194,12 +171,12 @@ async fn scene(request: &Request, home: &Home) -> Result<Scene, String> {
     let directory = home.directory();
     let disk = Disk::mount(home);
     let (provided, database) = match request.lane {
-        Lane::Postgres => {
+        RealLane::Postgres => {
             let provided = request.server.provide("chaos", SERVER).map_err(|e| e.to_string())?;
             let database = Database::Postgres(postgres_place(&provided, &disk).await?);
             (Some(provided), database)
         }
-        Lane::Sqlite => {
+        RealLane::Sqlite => {
             let place = disk.as_ref().map_or(directory, Disk::directory);
             (None, Database::Sqlite(SqlitePlace { file: place.join("chaos.sqlite") }))
         }

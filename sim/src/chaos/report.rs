@@ -234,9 +234,9 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::Lane;
     use crate::chaos::judge::{Finding, Violation};
     use crate::postgres::Server;
+    use crate::real_lane::RealLane;
 
     fn report(count: u64, unavailable: Option<&str>, violated: &[&'static str]) -> Report {
         let violations = violated.iter().map(|invariant| Violation {
@@ -247,7 +247,7 @@ mod tests {
         let outcome = Outcome { violations: violations.collect(), ..Outcome::default() };
         Report {
             request: Request {
-                lane: Lane::Sqlite,
+                lane: RealLane::Sqlite,
                 server: Server::Auto,
                 budget: Duration::from_secs(1),
                 seed: 7,

@@ -18,10 +18,10 @@ use super::faults::{self, Field, Kind};
 use super::judge::{Evidence, Finding, Healed, Violation, When};
 use super::rows::{self, Rows, Unread};
 use super::work::{self, WORK_MAX};
-use super::{
-    LEASE, Lane, SIGMA, TICK_LONGEST, counts, engine_settings, ledger, stopwatch::Stopwatch,
-};
+use super::{LEASE, SIGMA, TICK_LONGEST, counts, engine_settings, ledger};
 use crate::liveness::{Bounds, Following, Node, Settings};
+use crate::real_lane::RealLane;
+use crate::report::progress::Stopwatch;
 
 /// The wait between two looks at what is left.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
@@ -38,7 +38,7 @@ const EXPLAINED_MAX: usize = 5;
 
 /// What everything that a round needs stands in.
 pub(super) struct Scene {
-    pub(super) lane: Lane,
+    pub(super) lane: RealLane,
     pub(super) seed: u64,
     pub(super) field: Field,
     pub(super) client: Arc<Client>,

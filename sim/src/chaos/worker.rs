@@ -19,9 +19,9 @@ use sluicegate::{Engine, EngineError};
 
 use super::database::Database;
 use super::ledger::{Entry, Ledger};
-use super::watched::Watched;
 use super::work::{Fate, Renewal, fate};
 use super::{LEASE, POLL, TICK, engine_settings};
+use crate::observed::Observed;
 
 /// Claim loops of one process.
 pub(super) const SLOTS: u32 = 3;
@@ -78,7 +78,7 @@ impl Environment for Skewed {
 }
 
 /// The engine of a process under chaos.
-pub(super) type ChaosEngine = Engine<Watched<BoxStorage>, Skewed>;
+pub(super) type ChaosEngine = Engine<Observed<BoxStorage, Ledger>, Skewed>;
 
 struct Station {
     engine: ChaosEngine,
@@ -134,8 +134,8 @@ async fn run(orders: Orders) -> ! {
     for _ in 0..OPENINGS_MAX {
         match open(&orders.database, &environment.inner).await {
             Ok(storage) => {
-                let watched = Watched::new(storage, Arc::clone(&ledger));
-                let engine = Engine::new(watched, environment.clone(), engine_settings());
+                let observed = Observed::new(storage, Arc::clone(&ledger));
+                let engine = Engine::new(observed, environment.clone(), engine_settings());
                 live(Arc::new(Station { engine, environment, ledger, orders })).await;
             }
             Err(why) => told = why,

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::paint;
-use crate::bench::{Lane, Profile, Request, Scale, check, drain, run as measure};
+use crate::bench::{Profile, Request, Scale, check, drain, run as measure};
 use crate::exit::Exit;
 use crate::postgres::Server;
+use crate::real_lane::RealLane;
 
 #[derive(Args, Debug)]
 pub(super) struct BenchArguments {
@@ -49,7 +50,7 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<Exit, String> {
 }
 
 fn request(arguments: &BenchArguments) -> Request {
-    let lanes: Vec<Lane> = Lane::ALL
+    let lanes: Vec<RealLane> = RealLane::ALL
         .into_iter()
         .filter(|lane| arguments.lane == "all" || arguments.lane == lane.name())
         .collect();

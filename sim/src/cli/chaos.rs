@@ -7,9 +7,10 @@ use clap::Args;
 use sluicegate::mutants::Mutant;
 
 use super::values;
-use crate::chaos::{Lane, Request, run as rounds};
+use crate::chaos::{Request, run as rounds};
 use crate::exit::Exit;
 use crate::postgres::Server;
+use crate::real_lane::RealLane;
 use crate::report::list::HAS_MUTANTS;
 
 #[derive(Args, Debug)]
@@ -20,7 +21,7 @@ pub(super) struct ChaosArguments {
     /// On a real Postgres, or on a file that processes share
     #[arg(long, value_name = "LANE", default_value = "postgres",
         value_parser = values::real_lane())]
-    lane: Lane,
+    lane: RealLane,
     /// A server, or `auto` for a throwaway cluster
     #[arg(long, value_name = "URL|auto", default_value = "auto")]
     postgres: Server,

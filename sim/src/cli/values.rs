@@ -7,9 +7,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sluicegate::mutants::Mutant;
 
 use crate::campaign::Shard;
-use crate::chaos::Lane;
 use crate::database::ModelMutant;
 use crate::plan::{EngineKind, LaneKind, Profile};
+use crate::real_lane::RealLane;
 
 /// Seeds from the first to before the second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,7 +95,7 @@ named! {
     /// A profile by its name.
     profile Profile, Profile::name;
     /// A lane of real databases by its name.
-    real_lane Lane, Lane::name;
+    real_lane RealLane, RealLane::name;
     /// An engine by its name.
     engine EngineKind, EngineKind::name;
 }

@@ -4,6 +4,7 @@
 mod architecture;
 mod house;
 mod lexer;
+mod setup;
 mod sql;
 mod sql_rules;
 mod tables;

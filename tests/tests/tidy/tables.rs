@@ -88,9 +88,14 @@ fn the_gate_runs_the_test_command_of_the_readme_and_nothing_else() {
 #[test]
 fn the_aliases_of_the_readme_exist() {
     let config = read(".cargo/config.toml");
-    for line in commands(&read("README.md"), "## Two commands") {
-        let mut words = line.split_whitespace();
-        assert_eq!(words.next(), Some("cargo"));
+    let readme = read("README.md");
+    let lines = commands(&readme, "## Two commands");
+    for command in lines.iter().flat_map(|line| line.split(" && ")) {
+        if command == "sh ci/setup.sh" {
+            continue;
+        }
+        let mut words = command.split_whitespace();
+        assert_eq!(words.next(), Some("cargo"), "{command}");
         let alias = words.next().unwrap_or_default();
         assert!(config.contains(&format!("\n{alias} = ")), "no alias `{alias}`");
     }

@@ -15,9 +15,10 @@ use super::ceilings::Ceiling;
 use super::counted::Counters;
 use super::drive::{self, Handle};
 use super::figures::{Target, Unit};
-use super::place::{Fresh, Lane, Place};
+use super::place::{Fresh, Place};
 use super::shapes::Shape;
 use super::verify::{Expected, verify};
+use crate::real_lane::RealLane;
 use crate::report::progress::Stopwatch;
 
 /// Flows that open every connection and prepare every statement before anything is measured.
@@ -80,10 +81,10 @@ pub(crate) struct Work {
 
 impl Work {
     /// What is asked of it there.
-    pub(crate) fn target(&self, lane: Lane) -> Target {
+    pub(crate) fn target(&self, lane: RealLane) -> Target {
         match lane {
-            Lane::Postgres => self.postgres,
-            Lane::Sqlite => self.sqlite,
+            RealLane::Postgres => self.postgres,
+            RealLane::Sqlite => self.sqlite,
         }
     }
 }
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn a_share_of_a_ceiling_is_asked_only_where_there_is_one() {
         for work in WORKS {
-            let asked = Lane::ALL.iter().any(|lane| work.target(*lane).ratio.is_some());
+            let asked = RealLane::ALL.iter().any(|lane| work.target(*lane).ratio.is_some());
             assert!(!asked || work.ceiling.is_some(), "{}", work.name);
         }
     }
