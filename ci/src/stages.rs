@@ -94,7 +94,7 @@ pub(crate) const STAGES: &[Stage] = &[
         work: Work::Passes(&["cargo sim conform --schedules 2000 --postgres auto"]),
     },
     Stage {
-        name: "conform-mutants",
+        name: "conform-bugs",
         what: "each planted bug of the simulated Postgres is seen by a comparison",
         work: Work::EachFails(
             "cargo sim conform --schedules 2000 --postgres auto --mutant",
