@@ -117,9 +117,11 @@ pub(super) fn of_open(error: &sqlx::Error) -> OpenError {
     }
 }
 
-/// True if the connection that answered so is not to be used again.
+/// True if the connection that answered so is not to be used again; otherwise its server goes on,
+/// and a rollback is all that is needed.
 pub(super) fn ends_connection(error: &StorageError) -> bool {
-    !matches!(error, StorageError::Contention(_) | StorageError::Unsupported(_))
+    use StorageError::{Contention, Corrupt, Unsupported};
+    !matches!(error, Contention(_) | Corrupt(_) | Unsupported(_))
 }
 
 #[cfg(test)]
@@ -199,7 +201,9 @@ mod tests {
     #[test]
     fn refused_rows_full_disks_and_protected_servers_are_told_apart() {
         for code in ["23505", "23514", "XX001"] {
-            assert!(matches!(of_verb(&answer(code)), StorageError::Corrupt(_)), "{code}");
+            let error = of_verb(&answer(code));
+            assert!(matches!(error, StorageError::Corrupt(_)), "{code}");
+            assert!(!ends_connection(&error), "{code}");
         }
         for code in ["42P01", "3F000", "22021"] {
             assert!(matches!(of_verb(&answer(code)), StorageError::Unsupported(_)), "{code}");
