@@ -12,6 +12,7 @@ pub(crate) mod shapes;
 pub(crate) mod verify;
 mod works;
 
+use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -108,11 +109,8 @@ pub fn check(request: &Request) -> Result<(), String> {
 /// Runs it and reports.
 pub fn run(request: &Request) -> Exit {
     print(&reproduction(&request.command));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let measured = match runtime {
-        Ok(runtime) => runtime.block_on(request.measure()),
-        Err(error) => Err(error.to_string()),
-    };
+    let asked = request.clone();
+    let measured = on_a_worker(async move { asked.measure().await });
     let (rows, settings) = match measured {
         Ok(measured) => measured,
         Err(why) => {
@@ -135,15 +133,23 @@ pub fn run(request: &Request) -> Exit {
     Exit::first_of(&exits)
 }
 
+/// Runs it as a task, as a service would. The thread that waits for a runtime drives no I/O: what
+/// it ran itself would be woken across threads by every answer of the server.
+fn on_a_worker<T: Send + 'static>(
+    work: impl Future<Output = Result<T, String>> + Send + 'static,
+) -> Result<T, String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    match runtime.block_on(runtime.spawn(work)) {
+        Ok(result) => result,
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    }
+}
+
 /// Drains the database at the address on standard input and prints the most memory that it took:
 /// the part of a work that has a process of its own.
 pub fn drain() -> Exit {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let drained = match runtime {
-        Ok(runtime) => runtime.block_on(memory::drain()),
-        Err(error) => Err(error.to_string()),
-    };
-    match drained {
+    match on_a_worker(memory::drain()) {
         Ok(bytes) => {
             print(&format!("{bytes}\n"));
             Exit::Clean
