@@ -188,6 +188,13 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         dispatcher::dispatch(self.visitor(), event).await
     }
 
+    /// What dispatcher `index` of the `dispatchers` of one process looks at: partitions are routed
+    /// to them, so that they do not queue on one group.
+    pub fn routed(&self, scope: &Scope, index: u16, dispatchers: u16) -> Scope {
+        let partitions = self.router().share_of(&scope.partitions, index, dispatchers);
+        Scope { partitions, ..scope.clone() }
+    }
+
     /// One pass of a dispatcher: every terminal, unpropagated execution of the scope, at once.
     pub async fn dispatch_pass(&self, scope: &Scope) -> Result<reconcile::Report, EngineError> {
         self.visitor().advance(scope, None).await

@@ -1,10 +1,19 @@
 //! Identifiers and the partition that every row of a flow carries. Pure; never draws randomness.
 
 use std::fmt;
+use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+/// The bits that an execution id shares with the id of its flow.
+const FLOW_BITS: u128 = u128::MAX << 80;
+/// Version and variant of an execution id.
+const VERSION_8: u128 = 8 << 76;
+const VARIANT: u128 = 0b10 << 62;
+/// The bits behind the variant.
+const SECOND_BITS: u128 = (1 << 62) - 1;
 
 /// Routing key of a flow: a number below the partition count of the database.
 #[derive(
@@ -117,9 +126,24 @@ impl FlowId {
 
 impl FlowKey {
     /// Derives the identifier of the execution with that name; the same name gives the same id.
+    ///
+    /// A UUID v8 (RFC 9562, 5.8): the first 48 bits are those of the flow id, of which they are the
+    /// time, and the others are the first of the UUID v5 of flow and name. So the rows of a flow
+    /// lie together in every index by key, the newest flows at its end, and no other index is
+    /// needed to find them.
     pub fn execution(self, name: &str) -> ExecutionId {
-        let uuid = Uuid::new_v5(&self.id.0, name.as_bytes());
+        let digest = Uuid::new_v5(&self.id.0, name.as_bytes()).as_u128();
+        let flow = self.id.0.as_u128() & FLOW_BITS;
+        let (first, second) = (digest >> 116 << 64, digest >> 54 & SECOND_BITS);
+        let uuid = Uuid::from_u128(flow | VERSION_8 | first | VARIANT | second);
         ExecutionId { partition: self.partition, uuid }
+    }
+
+    /// The identifiers among which those of the flow's executions are; some of other flows, made
+    /// in the same millisecond, may be there too.
+    pub fn execution_range(self) -> RangeInclusive<Uuid> {
+        let first = self.id.0.as_u128() & FLOW_BITS;
+        Uuid::from_u128(first)..=Uuid::from_u128(first | !FLOW_BITS)
     }
 }
 
@@ -188,11 +212,19 @@ impl PartitionRouter {
     }
 
     /// The partitions of share `index` of `shares`: contiguous, disjoint, together all of them.
-    pub fn share(&self, index: u16, shares: u16) -> std::ops::Range<u16> {
+    pub fn share(&self, index: u16, shares: u16) -> Range<u16> {
+        self.share_of(&(0..u16::MAX), index, shares)
+    }
+
+    /// Share `index` of `shares` of those partitions of a range that exist: contiguous, disjoint,
+    /// together all of them.
+    pub fn share_of(&self, range: &Range<u16>, index: u16, shares: u16) -> Range<u16> {
         assert!(index < shares, "share {index} of {shares} does not exist");
+        let end = range.end.min(self.count.get());
+        let start = range.start.min(end);
         let bound = |i: u16| {
-            let bound = u32::from(self.count.get()) * u32::from(i) / u32::from(shares);
-            u16::try_from(bound).expect("a bound is at most the count")
+            let bound = u32::from(end - start) * u32::from(i) / u32::from(shares);
+            start + u16::try_from(bound).expect("a bound is at most the count")
         };
         bound(index)..bound(index + 1)
     }
@@ -221,6 +253,26 @@ mod tests {
     }
 
     #[test]
+    fn executions_of_a_flow_lie_together_and_apart_from_those_of_later_flows() {
+        let partitions = PartitionCount::default();
+        let key = partitions.key(FlowId::from_parts(1_700_000_000_000, [7; 10]));
+        let later = partitions.key(FlowId::from_parts(1_700_000_000_001, [7; 10]));
+        let same = partitions.key(FlowId::from_parts(1_700_000_000_000, [8; 10]));
+        let mut ids = std::collections::BTreeSet::new();
+        for name in (0..1_000).map(|number| number.to_string()) {
+            let id = key.execution(&name).uuid;
+            assert_eq!(id.get_version_num(), 8);
+            assert_eq!(id.get_variant(), uuid::Variant::RFC4122);
+            assert!(key.execution_range().contains(&id));
+            assert!(!later.execution_range().contains(&id));
+            assert_ne!(same.execution(&name).uuid, id);
+            ids.insert(id);
+        }
+        assert_eq!(ids.len(), 1_000);
+        assert!(later.execution("0").uuid > *ids.last().unwrap());
+    }
+
+    #[test]
     fn malformed_ids_are_refused_by_name() {
         for text in ["", "{fp:}", "{fp:65536}", "{fp:01}", "{fp:+1}", "fp:1", "{xp:1}", "{fp:1"] {
             assert!(text.parse::<Partition>().is_err(), "{text}");
@@ -243,5 +295,14 @@ mod tests {
                 assert_eq!(next, count);
             }
         }
+    }
+
+    #[test]
+    fn a_share_of_a_range_is_of_partitions_that_exist() {
+        let router = PartitionRouter::new(PartitionCount::new(8).unwrap());
+        let shares = |range| [0, 1, 2].map(|index| router.share_of(&range, index, 3));
+        assert_eq!(shares(0..u16::MAX), [0..2, 2..5, 5..8]);
+        assert_eq!(shares(5..6), [5..5, 5..5, 5..6]);
+        assert_eq!(shares(9..20), [8..8, 8..8, 8..8]);
     }
 }

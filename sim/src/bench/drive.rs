@@ -187,21 +187,41 @@ pub(crate) struct Drained {
     pub errors: u64,
 }
 
-/// So many dispatchers at once, each over the whole scope, until none finds anything.
+/// Those who drain a scope side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dispatchers {
+    /// A single one.
+    One,
+    /// So many of one process, which routes partitions to them.
+    OfOneProcess(u16),
+    /// One each of so many processes, which know nothing of each other.
+    OfProcesses(u16),
+}
+
+impl Dispatchers {
+    fn scopes(self, engine: &Handle, scope: &Scope) -> Vec<Scope> {
+        match self {
+            Self::One => vec![scope.clone()],
+            Self::OfOneProcess(count) => {
+                (0..count).map(|index| engine.routed(scope, index, count)).collect()
+            }
+            Self::OfProcesses(count) => vec![scope.clone(); usize::from(count)],
+        }
+    }
+}
+
+/// Drains a scope: until no dispatcher finds anything.
 ///
 /// The time ends with the last pass that changed something, not when an idle dispatcher notices.
 pub(crate) async fn drain(
     engine: &Handle,
-    dispatchers: usize,
+    dispatchers: Dispatchers,
     scope: &Scope,
 ) -> Result<Drained, String> {
     let watch = Stopwatch::start();
-    if dispatchers == 1 {
-        return dispatcher(engine.clone(), scope.clone(), watch).await;
-    }
     let mut tasks = JoinSet::new();
-    for _ in 0..dispatchers {
-        tasks.spawn(dispatcher(engine.clone(), scope.clone(), watch));
+    for scope in dispatchers.scopes(engine, scope) {
+        tasks.spawn(dispatcher(engine.clone(), scope, watch));
     }
     let mut drained = Drained::default();
     while let Some(joined) = tasks.join_next().await {

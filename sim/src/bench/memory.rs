@@ -7,7 +7,7 @@ use sluicegate::storage::Scope;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use super::drive;
+use super::drive::{self, Dispatchers};
 use super::place::{Fresh, open_at};
 
 /// Drains a database in a process of its own, and returns the most memory that it had.
@@ -35,7 +35,7 @@ pub(crate) async fn peak_of_drain(fresh: &Fresh) -> Result<u64, String> {
 pub(crate) async fn drain() -> Result<u64, String> {
     let address = std::io::read_to_string(std::io::stdin()).map_err(|error| error.to_string())?;
     let storage = open_at(address.trim()).await?;
-    drive::drain(&drive::handle(&storage), 1, &Scope::default()).await?;
+    drive::drain(&drive::handle(&storage), Dispatchers::One, &Scope::default()).await?;
     let status = std::fs::read_to_string("/proc/self/status").map_err(|e| e.to_string())?;
     peak_of(&status).ok_or_else(|| "/proc/self/status names no VmHWM".to_owned())
 }

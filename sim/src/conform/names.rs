@@ -7,7 +7,10 @@ use sluicegate::identity::{ExecutionId, FlowId, FlowKey, Partition, RequestId};
 use sluicegate::storage::SubmissionKey;
 use uuid::Uuid;
 
-/// Bytes of a name; two of the sixteen hold the partition.
+/// Leading bytes that the id of a flow shares with those of its executions.
+const SHARED_BYTES: usize = 6;
+
+/// Bytes of a name; the last two of the sixteen hold the partition.
 pub const NAME_BYTES_MAX: usize = 8;
 
 /// First letter of names under which nothing is ever inserted.
@@ -51,10 +54,11 @@ impl Names {
         SubmissionKey { namespace: self.namespace(), key: name.into() }
     }
 
-    /// The letters of a name come first, so that identifiers sort as names do.
+    /// The letters of a name come first, so that identifiers sort as names do; but before them what
+    /// the ids of a flow and of its executions share.
     fn uuid(self, name: &str) -> Uuid {
         let mut bytes = [0; 16];
-        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        bytes[SHARED_BYTES..SHARED_BYTES + name.len()].copy_from_slice(name.as_bytes());
         bytes[14..].copy_from_slice(&self.partition.0.to_be_bytes());
         Uuid::from_bytes(bytes)
     }
@@ -88,7 +92,7 @@ pub fn shorten(text: &str) -> String {
 }
 
 fn named(uuid: Uuid) -> Option<String> {
-    let bytes = uuid.as_bytes();
+    let bytes = uuid.as_bytes().strip_prefix(&[0; SHARED_BYTES])?;
     let letters = bytes.iter().position(|byte| *byte == 0)?;
     let name = std::str::from_utf8(&bytes[..letters]).ok()?;
     is_name(name).then(|| name.to_owned())

@@ -11,7 +11,7 @@ async fn completed(dispatched: bool) -> (Shape, FlowKey, Seen, BTreeSet<Executio
     let flow = drive::submit(&engine, &shape).await.unwrap();
     drive::complete_ready(&engine, 3).await.unwrap();
     if dispatched {
-        drive::drain(&engine, 1, &drive::scope(flow)).await.unwrap();
+        drive::drain(&engine, drive::Dispatchers::One, &drive::scope(flow)).await.unwrap();
         drive::complete_ready(&engine, 1).await.unwrap();
     }
     let events = verify::read_events(&storage).await.unwrap();

@@ -126,16 +126,22 @@ async fn describe_flow(link: &mut Link, key: &FlowKey) -> Result<Option<Flow>> {
     link.read_one(Verb::DescribeFlow, Parameters::new().flow(*key)).await
 }
 
+/// The parameters of what is read of a whole flow: its key, and where its executions are.
+fn of_flow(key: FlowKey) -> Parameters {
+    let (first, last) = key.execution_range().into_inner();
+    Parameters::new().flow(key).value(first).value(last)
+}
+
 async fn describe_executions(link: &mut Link, key: &FlowKey) -> Result<Vec<ExecutionView>> {
-    link.read(Verb::DescribeExecutions, Parameters::new().flow(*key)).await
+    link.read(Verb::DescribeExecutions, of_flow(*key)).await
 }
 
 async fn describe_groups(link: &mut Link, key: &FlowKey) -> Result<Vec<Group>> {
-    link.read(Verb::DescribeGroups, Parameters::new().flow(*key)).await
+    link.read(Verb::DescribeGroups, of_flow(*key)).await
 }
 
 async fn describe_edges(link: &mut Link, key: &FlowKey) -> Result<Vec<Edge>> {
-    link.read(Verb::DescribeEdges, Parameters::new().flow(*key)).await
+    link.read(Verb::DescribeEdges, of_flow(*key)).await
 }
 
 async fn describe_execution(link: &mut Link, id: &ExecutionId) -> Result<Option<ExecutionView>> {

@@ -179,7 +179,9 @@ fn of_flow<T: FromColumns>(
     sql: &'static str,
     key: &FlowKey,
 ) -> Result<Vec<T>> {
-    let parameters = params![key.partition.0, key.id.0.as_bytes()];
+    let (first, last) = key.execution_range().into_inner();
+    let flow = key.id.0.as_bytes();
+    let parameters = params![key.partition.0, flow, first.as_bytes(), last.as_bytes()];
     let mut statement = session.prepare(sql)?;
     query(&mut statement, parameters)
 }

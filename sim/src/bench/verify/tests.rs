@@ -1,7 +1,7 @@
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
 
 use super::*;
-use crate::bench::drive;
+use crate::bench::drive::{self, Dispatchers};
 
 /// A drained flow of three roots and one sink, as the database shows it.
 async fn fan_in() -> (BoxStorage, Shape, FlowKey, Seen) {
@@ -11,7 +11,7 @@ async fn fan_in() -> (BoxStorage, Shape, FlowKey, Seen) {
     let shape = Shape::fan_in(3);
     let flow = drive::submit(&engine, &shape).await.unwrap();
     drive::complete_ready(&engine, 3).await.unwrap();
-    drive::drain(&engine, 1, &drive::scope(flow)).await.unwrap();
+    drive::drain(&engine, Dispatchers::One, &drive::scope(flow)).await.unwrap();
     let events = read_events(&storage).await.unwrap();
     let seen = read(&storage, flow, &events).await.unwrap();
     (storage, shape, flow, seen)

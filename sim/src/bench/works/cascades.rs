@@ -8,13 +8,15 @@ use sluicegate::storage::Scope;
 
 use super::{Bench, Peer, Ready, Run, Running, Sample, Scale, Work};
 use crate::bench::ceilings::Ceiling;
-use crate::bench::drive;
+use crate::bench::drive::{self, Dispatchers};
 use crate::bench::figures::{Target, Unit};
 use crate::bench::shapes::{CHAIN_NODES, DIAMOND_LAYERS as LAYERS, DIAMOND_WIDTH, Shape};
 use crate::bench::verify::Expected;
 
 /// Edges of a fan.
 const FAN: usize = 1_000;
+/// The dispatchers of D = 4.
+const FOUR: Dispatchers = Dispatchers::OfOneProcess(4);
 /// Nodes whose deadline is over before they could be claimed.
 const DEADLINE_MS: u64 = 1;
 const ONE_COMMIT: Option<Ceiling> = Some(Ceiling::Commits { clients: 1 });
@@ -51,14 +53,27 @@ pub(super) const FAN_IN: Work = Work {
     postgres: Target::of(40_000.0),
     sqlite: Target::of(40_000.0),
     peer: Some(published(528.0)),
-    ..cascade("fan-in", "1000 -> 1, D = 1", Run::Now(|bench| Box::pin(fan_in(bench, 1))))
+    ..cascade(
+        "fan-in",
+        "1000 -> 1, D = 1",
+        Run::Now(|bench| Box::pin(fan_in(bench, Dispatchers::One))),
+    )
 };
 
 pub(super) const FAN_IN_BY_FOUR: Work = Work {
     postgres: Target::of(40_000.0),
     sqlite: Target::of(40_000.0),
     peer: Some(published(294.0)),
-    ..cascade("fan-in-4", "1000 -> 1, D = 4", Run::Now(|bench| Box::pin(fan_in(bench, 4))))
+    ..cascade("fan-in-4", "1000 -> 1, D = 4", Run::Now(|bench| Box::pin(fan_in(bench, FOUR))))
+};
+
+pub(super) const FAN_IN_BY_FOUR_PROCESSES: Work = Work {
+    peer: Some(published(294.0)),
+    ..cascade(
+        "fan-in-processes",
+        "1000 -> 1, a dispatcher each of 4 processes",
+        Run::Now(|bench| Box::pin(fan_in(bench, Dispatchers::OfProcesses(4)))),
+    )
 };
 
 pub(super) const FAN_IN_FOUR_TO_ONE: Work = Work {
@@ -96,7 +111,7 @@ pub(super) const DIAMOND_LAYERS: Work = Work {
     ..cascade(
         "diamond-layers",
         "50 x 20, layer by layer, D = 1",
-        Run::Now(|bench| Box::pin(layers(bench, 1))),
+        Run::Now(|bench| Box::pin(layers(bench, Dispatchers::One))),
     )
 };
 
@@ -107,7 +122,7 @@ pub(super) const DIAMOND_LAYERS_BY_FOUR: Work = Work {
     ..cascade(
         "diamond-layers-4",
         "50 x 20, layer by layer, D = 4",
-        Run::Now(|bench| Box::pin(layers(bench, 4))),
+        Run::Now(|bench| Box::pin(layers(bench, FOUR))),
     )
 };
 
@@ -117,7 +132,7 @@ pub(super) const DIAMOND_AT_ONCE: Work = Work {
     ..cascade(
         "diamond-at-once",
         "50 x 20, all results at once, D = 1",
-        Run::Now(|bench| Box::pin(at_once(bench, 1))),
+        Run::Now(|bench| Box::pin(at_once(bench, Dispatchers::One))),
     )
 };
 
@@ -127,7 +142,7 @@ pub(super) const DIAMOND_AT_ONCE_BY_FOUR: Work = Work {
     ..cascade(
         "diamond-at-once-4",
         "50 x 20, all results at once, D = 4",
-        Run::Now(|bench| Box::pin(at_once(bench, 4))),
+        Run::Now(|bench| Box::pin(at_once(bench, FOUR))),
     )
 };
 
@@ -136,13 +151,13 @@ async fn fan_out(bench: &Bench<'_>) -> Result<Sample, String> {
     let shape = Shape::fan_out(FAN);
     let flow = drive::submit(&ready.engine, &shape).await?;
     drive::complete_ready(&ready.engine, 1).await?;
-    let wall = ready.drain(1, &drive::scope(flow)).await?;
+    let wall = ready.drain(Dispatchers::One, &drive::scope(flow)).await?;
     let expected = Expected::first(&shape, flow, 1, Outcome::Succeeded);
     ready.verified(&[expected]).await?;
     Ok(Sample::rate(FAN, wall))
 }
 
-async fn fan_in(bench: &Bench<'_>, dispatchers: usize) -> Result<Sample, String> {
+async fn fan_in(bench: &Bench<'_>, dispatchers: Dispatchers) -> Result<Sample, String> {
     let ready = bench.ready().await?;
     let shape = Shape::fan_in(FAN);
     let flow = drive::submit(&ready.engine, &shape).await?;
@@ -156,8 +171,8 @@ async fn fan_in(bench: &Bench<'_>, dispatchers: usize) -> Result<Sample, String>
 /// Both in one repeat, so that the machine is the same.
 fn four_to_one<'a>(bench: &'a Bench<'a>) -> Running<'a> {
     Box::pin(async move {
-        let one = fan_in(bench, 1).await?;
-        let four = fan_in(bench, 4).await?;
+        let one = fan_in(bench, Dispatchers::One).await?;
+        let four = fan_in(bench, FOUR).await?;
         Ok(Sample { figure: four.figure / one.figure, units: one.units + four.units })
     })
 }
@@ -167,7 +182,7 @@ async fn skip(bench: &Bench<'_>) -> Result<Sample, String> {
     let shape = Shape::chain(CHAIN_NODES);
     let flow = drive::submit(&ready.engine, &shape).await?;
     drive::fail_ready(&ready.engine).await?;
-    let wall = ready.drain(1, &drive::scope(flow)).await?;
+    let wall = ready.drain(Dispatchers::One, &drive::scope(flow)).await?;
     let expected = Expected::first(&shape, flow, 1, Outcome::Failed);
     ready.verified(&[expected]).await?;
     Ok(Sample::rate(shape.edges.len(), wall))
@@ -196,7 +211,7 @@ async fn success(bench: &Bench<'_>) -> Result<Sample, String> {
     Ok(Sample::rate(CHAIN_NODES, wall))
 }
 
-async fn layers(bench: &Bench<'_>, dispatchers: usize) -> Result<Sample, String> {
+async fn layers(bench: &Bench<'_>, dispatchers: Dispatchers) -> Result<Sample, String> {
     let ready = bench.ready().await?;
     let shape = Shape::diamond();
     let flow = drive::submit(&ready.engine, &shape).await?;
@@ -211,7 +226,7 @@ async fn layers(bench: &Bench<'_>, dispatchers: usize) -> Result<Sample, String>
     Ok(Sample::rate(shape.edges.len(), wall))
 }
 
-async fn at_once(bench: &Bench<'_>, dispatchers: usize) -> Result<Sample, String> {
+async fn at_once(bench: &Bench<'_>, dispatchers: Dispatchers) -> Result<Sample, String> {
     let ready = bench.ready().await?;
     let shape = Shape::diamond().expiring(DEADLINE_MS);
     let flow = drive::submit(&ready.engine, &shape).await?;
@@ -224,12 +239,16 @@ async fn at_once(bench: &Bench<'_>, dispatchers: usize) -> Result<Sample, String
 
 impl Ready {
     /// Drains with a settled disk, and returns the time of it.
-    async fn drain(&self, dispatchers: usize, scope: &Scope) -> Result<Duration, String> {
+    async fn drain(&self, dispatchers: Dispatchers, scope: &Scope) -> Result<Duration, String> {
         self.fresh.settle().await?;
         self.drain_unsettled(dispatchers, scope).await
     }
 
-    async fn drain_unsettled(&self, dispatchers: usize, scope: &Scope) -> Result<Duration, String> {
+    async fn drain_unsettled(
+        &self,
+        dispatchers: Dispatchers,
+        scope: &Scope,
+    ) -> Result<Duration, String> {
         let (drained, _) = self.timed(drive::drain(&self.engine, dispatchers, scope)).await?;
         Ok(drained.wall)
     }

@@ -5,7 +5,7 @@ use sluicegate::identity::FlowKey;
 use sluicegate::state::Outcome;
 
 use super::{Bench, Ready, Run, Sample, Scale, Work};
-use crate::bench::drive;
+use crate::bench::drive::{self, Dispatchers};
 use crate::bench::figures::{Spread, Target, Unit, rate};
 use crate::bench::memory;
 use crate::bench::shapes::Shape;
@@ -57,7 +57,7 @@ async fn hop_cost(bench: &Bench<'_>) -> Result<Sample, String> {
 async fn cost(bench: &Bench<'_>, layers: usize) -> Result<Sample, String> {
     let (ready, shape, flow) = expired(bench, layers).await?;
     let scope = drive::scope(flow);
-    let (drained, _) = ready.timed(drive::drain(&ready.engine, 1, &scope)).await?;
+    let (drained, _) = ready.timed(drive::drain(&ready.engine, Dispatchers::One, &scope)).await?;
     ready.verified(&[Expected::all(&shape, flow, Outcome::Expired)]).await?;
     let units = shape.edges.len();
     Ok(Sample { figure: 1.0 / rate(units, drained.wall), units })

@@ -11,9 +11,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate::storage::Scope;
+
 use super::ceilings::Ceiling;
 use super::counted::Counters;
-use super::drive::{self, Handle};
+use super::drive::{self, Dispatchers, Handle};
 use super::figures::{Target, Unit};
 use super::place::{Fresh, Place};
 use super::shapes::Shape;
@@ -24,7 +26,7 @@ use crate::report::progress::Stopwatch;
 /// Flows that open every connection and prepare every statement before anything is measured.
 const WARM_FLOWS: usize = 8;
 /// Workers and dispatchers that do so.
-const WARM_TASKS: usize = 4;
+const WARM_TASKS: u16 = 4;
 /// Rounds in which they run out.
 const WARM_ROUNDS: usize = 10;
 
@@ -145,13 +147,14 @@ impl Ready {
             drive::submit(engine, &Shape::chain(3)).await?;
             drive::fail_ready(engine).await?;
         }
-        drive::drain(engine, WARM_TASKS, &sluicegate::storage::Scope::default()).await?;
+        let (all, scope) = (Dispatchers::OfProcesses(WARM_TASKS), Scope::default());
+        drive::drain(engine, all, &scope).await?;
         for _ in 0..WARM_FLOWS {
             drive::submit(engine, &Shape::layers(3, 3, 2)).await?;
         }
         for _ in 0..WARM_ROUNDS {
-            let ended = drive::workers(engine, WARM_TASKS, 1).await?;
-            drive::drain(engine, WARM_TASKS, &sluicegate::storage::Scope::default()).await?;
+            let ended = drive::workers(engine, usize::from(WARM_TASKS), 1).await?;
+            drive::drain(engine, all, &scope).await?;
             if ended == 0 {
                 return Ok(());
             }
@@ -183,6 +186,7 @@ pub(crate) const WORKS: &[&Work] = &[
     &cascades::FAN_IN,
     &cascades::FAN_IN_BY_FOUR,
     &cascades::FAN_IN_FOUR_TO_ONE,
+    &cascades::FAN_IN_BY_FOUR_PROCESSES,
     &cascades::CHAIN_SKIP,
     &cascades::CHAIN_SUCCESS,
     &cascades::DIAMOND_LAYERS,

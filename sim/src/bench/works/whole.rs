@@ -2,7 +2,7 @@
 
 use super::{Bench, Peer, Run, Sample, Scale, Work};
 use crate::bench::ceilings::Ceiling;
-use crate::bench::drive;
+use crate::bench::drive::{self, Dispatchers};
 use crate::bench::figures::{Target, Unit};
 use crate::bench::shapes::Shape;
 use crate::bench::verify::{Expected, verify};
@@ -55,7 +55,7 @@ async fn migrations(bench: &Bench<'_>) -> Result<Sample, String> {
     let flow = drive::submit(&engine, &shape).await?;
     for _ in 0..shape.nodes {
         drive::complete_ready(&engine, 1).await?;
-        drive::drain(&engine, 1, &drive::scope(flow)).await?;
+        drive::drain(&engine, Dispatchers::One, &drive::scope(flow)).await?;
     }
     let outcome = sluicegate::state::Outcome::Succeeded;
     let verdict = verify(&fresh.storage, &[Expected::all(&shape, flow, outcome)]).await;

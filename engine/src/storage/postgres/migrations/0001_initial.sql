@@ -2,8 +2,10 @@
 -- States, causes and policies are the codes of `storage/codes.rs`; instants are microseconds since
 -- the Unix epoch; an epoch, a nonce and a hash are 64 bits in a signed integer. Every primary key
 -- but that of a submission leads with the partition, so that the tables can be distributed by it.
--- No foreign keys: their locks would close cycles. One full index a table serves look-ups by key;
--- the others are partial. Rows that change have room for their next version on their page.
+-- No foreign keys: their locks would close cycles. One full index a table serves look-ups by key,
+-- and by flow, whose rows are a range of keys; the others are partial. A second full index led by
+-- the partition would pass for it in plans made before there are statistics. Rows that change have
+-- room for their next version on their page.
 -- A statement parses and compiles every check and every generated column of its table anew: of a
 -- single-row update the checks that the SQLite twin has took two thirds. So a table has one, for
 -- what must not stand together; a code that means nothing is refused when it is read. What SQLite
@@ -118,11 +120,6 @@ create table sluicegate.execution (
   )
 ) with (fillfactor = 50);
 
--- Led by the flow: led by the partition it would pass for the primary key wherever a plan is made
--- before there are statistics, and read a whole partition for every key.
-create index execution_by_flow
-on sluicegate.execution (flow, id);
-
 create index execution_blocked
 on sluicegate.execution (partition, id)
 where state = 0;
@@ -173,9 +170,6 @@ create table sluicegate.edge_group (
     and satisfied + unsatisfied <= edges
   )
 ) with (fillfactor = 50);
-
-create index edge_group_by_flow
-on sluicegate.edge_group (flow, downstream);
 
 create table sluicegate.edge (
   partition int4 not null,

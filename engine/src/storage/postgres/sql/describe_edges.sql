@@ -14,6 +14,8 @@ from (
   from sluicegate.edge_group as g
   where g.partition = $1::int4
   and g.flow = $2::uuid
+  and g.downstream >= $3::uuid
+  and g.downstream <= $4::uuid
   offset 0
 ) as r
 cross join lateral (

@@ -38,4 +38,6 @@ select
 from sluicegate.execution as x
 where x.partition = $1::int4
 and x.flow = $2::uuid
+and x.id >= $3::uuid
+and x.id <= $4::uuid
 order by x.id

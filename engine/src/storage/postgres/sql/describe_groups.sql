@@ -13,4 +13,6 @@ select
 from sluicegate.edge_group as g
 where g.partition = $1::int4
 and g.flow = $2::uuid
+and g.downstream >= $3::uuid
+and g.downstream <= $4::uuid
 order by g.downstream

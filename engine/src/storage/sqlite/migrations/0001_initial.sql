@@ -109,9 +109,6 @@ create table execution (
   check ((backoff = 2) = (backoff_cap_ms is not null))
 ) strict;
 
-create index execution_by_flow
-on execution (partition, flow, id);
-
 create index execution_blocked
 on execution (partition, id)
 where state = 0;
@@ -152,9 +149,6 @@ create table edge_group (
   check ((policy = 1) = (on_satisfied is null)),
   check (satisfied + unsatisfied <= edges)
 ) strict, without rowid;
-
-create index edge_group_by_flow
-on edge_group (partition, flow, downstream);
 
 create table edge (
   partition integer not null check (partition between 0 and 65534),

@@ -7,10 +7,12 @@ select
   e.resolution,
   e.upstream_incarnation,
   e.passes_as
-from edge_group as g indexed by edge_group_by_flow
+from edge_group as g
 cross join edge as e
 on e.partition = g.partition
 and e.downstream = g.downstream
 where g.partition = :partition
 and g.flow = :flow
+and g.downstream >= :first
+and g.downstream <= :last
 order by g.downstream, e.upstream

@@ -35,7 +35,9 @@ select
   payload,
   worker,
   result
-from execution indexed by execution_by_flow
+from execution
 where partition = :partition
 and flow = :flow
+and id >= :first
+and id <= :last
 order by id

@@ -10,7 +10,9 @@ select
   satisfied,
   unsatisfied,
   decision
-from edge_group indexed by edge_group_by_flow
+from edge_group
 where partition = :partition
 and flow = :flow
+and downstream >= :first
+and downstream <= :last
 order by downstream
