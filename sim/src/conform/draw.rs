@@ -100,8 +100,8 @@ impl Drawn {
         verbs[self.dice.below(verbs.len())]
     }
 
-    /// An insert of a key that is taken ends its transaction, and its connection with it: most are
-    /// drawn again, until their keys are new.
+    /// An insert of a key that is taken ends its transaction: most are drawn again, until their
+    /// keys are new.
     fn mostly_new(&mut self, model: &Model, seen: &Seen, mut words: Words) -> Words {
         for _ in 0..REDRAWS_MAX {
             let given = Given { words: &words, names: model.names(), seen };

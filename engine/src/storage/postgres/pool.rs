@@ -29,11 +29,10 @@ const INTRODUCTION: &str = "select
   current_setting('server_version_num')::int4 as version,
   current_setting('plan_cache_mode') as plans,
   current_setting('transaction_read_only') as read_only,
-  (
-    select set_config(name, 'off', false)
-    from pg_catalog.pg_settings
-    where name = 'enable_memoize'
-  ) as memoize";
+  case
+    when current_setting('server_version_num')::int4 >= 140000
+      then set_config('enable_memoize', 'off', false)
+  end as memoize";
 
 /// What all handles of one storage share.
 pub(super) struct Shared {
