@@ -15,8 +15,9 @@ use crate::identity::{
     ExecutionId, FlowId, FlowKey, Partition, PartitionCount, PartitionRouter, RequestId,
 };
 use crate::operations::claim::{Claim, ClaimRequest, LeaseToken};
+use crate::operations::complete_and_claim::CompleteAndClaim;
 use crate::operations::describe::{self, Explanation, FlowDescription};
-use crate::operations::report::{REPORTS_MAX, Renew, Report, Reporting};
+use crate::operations::report::{Renew, Report, Reporting};
 use crate::operations::submit::{Submit, Submitted};
 use crate::reconcile::{self, dependency, reaper};
 use crate::storage::{Consistency, EventId, Grant, Reported, Scope, Storage};
@@ -117,12 +118,7 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     ///
     /// Errors: `Invalid` for a request without lanes or with a zero lease.
     pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Grant>, EngineError> {
-        if request.lanes.is_empty() {
-            return Err(EngineError::Invalid("a claim names at least one lane".into()));
-        }
-        if request.lease.is_zero() {
-            return Err(EngineError::Invalid("a lease lasts longer than zero".into()));
-        }
+        request.check()?;
         if request.limit == 0 {
             return Ok(Vec::new());
         }
@@ -148,32 +144,36 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         &self,
         reports: Vec<(LeaseToken, Report)>,
     ) -> Result<Vec<Result<Reported, EngineError>>, EngineError> {
-        let mut named: BTreeSet<ExecutionId> = BTreeSet::new();
-        for (token, _) in &reports {
-            let id = token.execution;
-            if !named.insert(id) {
-                return Err(EngineError::Invalid(format!("execution {id} is reported twice")));
-            }
-        }
-        if reports.len() > REPORTS_MAX {
-            let count = reports.len();
-            let reason = format!("{count} reports at once, at most {REPORTS_MAX}");
-            return Err(EngineError::LimitExceeded(reason));
-        }
-        if reports.is_empty() {
+        let body = Reporting::of(reports)?;
+        if body.reports.is_empty() {
             return Ok(Vec::new());
         }
-        let body = Reporting { reports };
         let replies =
             transact(&self.storage, &self.environment, &self.settings.budget, &body).await?;
-        let finished = body.reports.iter().zip(&replies);
-        let finished = finished.filter(|(_, reply)| matches!(reply, Ok(Reported::Finished(_))));
-        let partitions: BTreeSet<Partition> =
-            finished.map(|((token, _), _)| token.execution.partition).collect();
-        for partition in partitions {
-            self.environment.notify(Notice { partition });
-        }
+        self.notify_finished(&body, &replies);
         Ok(replies)
+    }
+
+    /// Reports what became of attempts and claims what comes next, in one transaction: what
+    /// [`Engine::report_all`] and then [`Engine::claim`] do, with fewer statements and one commit.
+    ///
+    /// The replies come in the order of the reports; a lost lease concerns its own report only, and
+    /// the claim is served all the same. Repeated with the same tokens, reports and request id
+    /// after a lost answer, [`Sent::Again`](crate::operations::claim::Sent), it finds both effects.
+    /// Errors: those of the two calls; then neither was done.
+    pub async fn complete_and_claim(
+        &self,
+        reports: Vec<(LeaseToken, Report)>,
+        request: ClaimRequest,
+    ) -> Result<(Vec<Result<Reported, EngineError>>, Vec<Grant>), EngineError> {
+        request.check()?;
+        let reporting = Reporting::of(reports)?;
+        let claim = Claim { request, nonce: self.environment.random() };
+        let body = CompleteAndClaim { reporting, claim };
+        let (replies, grants) =
+            transact(&self.storage, &self.environment, &self.settings.budget, &body).await?;
+        self.notify_finished(&body.reporting, &replies);
+        Ok((replies, grants))
     }
 
     /// Extends a lease that has not expired; returns the time it now has left, to be counted from
@@ -234,6 +234,17 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         let random = bytes(pair);
         let unix_ms = self.environment.wall_clock().unix_ms();
         FlowId::from_parts(unix_ms, random[..10].try_into().expect("ten bytes"))
+    }
+
+    /// Wakes the dispatchers of every partition in which a report ended an execution.
+    fn notify_finished(&self, reporting: &Reporting, replies: &[Result<Reported, EngineError>]) {
+        let finished = reporting.reports.iter().zip(replies);
+        let finished = finished.filter(|(_, reply)| matches!(reply, Ok(Reported::Finished(_))));
+        let partitions: BTreeSet<Partition> =
+            finished.map(|((token, _), _)| token.execution.partition).collect();
+        for partition in partitions {
+            self.environment.notify(Notice { partition });
+        }
     }
 
     fn visitor(&self) -> Visitor<'_, S, E> {

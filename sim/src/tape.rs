@@ -32,6 +32,8 @@ pub enum Site {
     Repeat,
     /// Whether faults stop here, while universes are counted.
     Heal,
+    /// Whether a worker claims along with its report.
+    TurnOver,
 }
 
 /// One choice: `value` of `0..arity`.

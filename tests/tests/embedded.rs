@@ -13,7 +13,7 @@ use sluicegate::policy::{AcceptSet, JoinPolicy, OnSatisfied};
 use sluicegate::state::{Outcome, PublicState};
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
-use sluicegate::storage::{Reported, Scope, Storage};
+use sluicegate::storage::{Grant, Reported, Scope, Storage};
 use sluicegate::{Engine, EngineError, Settings};
 
 type Service<S> = Engine<S, SystemEnvironment>;
@@ -178,6 +178,43 @@ async fn a_key_stands_for_one_flow_and_says_so() {
         matches!(explained, Explanation::Ended { outcome: Outcome::Succeeded, .. }),
         "{explained}"
     );
+}
+
+#[tokio::test]
+async fn a_report_and_a_claim_are_one_call_that_may_be_repeated() {
+    let storage = SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
+    let engine = Engine::new(storage, SystemEnvironment::new(), Settings::default());
+    let flow = FlowSpec::builder().execution("a").execution("b").execution("c").build();
+    let flow = engine.submit(flow).await.expect("the flow is valid").flow();
+    let claim = || ClaimRequest { limit: 1, ..claim_of(&engine, "w") };
+    let first = engine.claim(claim()).await.expect("the claim succeeds");
+    let done = |grants: &[Grant]| {
+        let tokens = grants.iter().map(Grant::token);
+        tokens.map(|token| (token, Report::Complete(Arc::from(*b"{}")))).collect::<Vec<_>>()
+    };
+    let request = claim();
+    let called = engine.complete_and_claim(done(&first), request.clone()).await;
+    let (replies, second) = called.expect("the call succeeds");
+    assert_eq!(replies, [Ok(Reported::Finished(Outcome::Succeeded))]);
+    assert_eq!(second.len(), 1);
+    // Its answer may have been lost: both effects are found, and nothing is done twice.
+    let again = ClaimRequest { sent: Sent::Again, ..request };
+    let called = engine.complete_and_claim(done(&first), again).await.expect("the call succeeds");
+    assert_eq!(called, (replies, second.clone()));
+    // A lost lease concerns the report alone: the claim is served.
+    engine.report(second[0].token(), Report::Release).await.expect("it is held");
+    let called = engine.complete_and_claim(done(&second), claim()).await;
+    let (replies, third) = called.expect("the call succeeds");
+    assert!(matches!(replies[0], Err(EngineError::LeaseLost(_))), "{:?}", replies[0]);
+    let called = engine.complete_and_claim(done(&third), claim()).await.expect("it is held");
+    let last = ClaimRequest { limit: 0, ..claim() };
+    let called = engine.complete_and_claim(done(&called.1), last).await.expect("it is held");
+    assert_eq!(called, (vec![Ok(Reported::Finished(Outcome::Succeeded))], Vec::new()));
+    let none = ClaimRequest { lanes: Vec::new(), ..claim() };
+    let refused = engine.complete_and_claim(Vec::new(), none).await.expect_err("no lane");
+    assert!(refused.to_string().contains("at least one lane"), "{refused}");
+    let counts = engine.describe_flow(flow.id).await.expect("the flow exists").counts;
+    assert_eq!(counts[&PublicState::Completed], 3);
 }
 
 #[tokio::test]

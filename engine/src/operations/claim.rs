@@ -1,13 +1,16 @@
 //! Claiming: grants of leases to a worker. Never waits for a lock, never ends a lease.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::identity::{ExecutionId, RequestId};
+use crate::error::EngineError;
+use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::mutants::mutated;
 use crate::operations::finish::record_changes;
 use crate::storage::{ClaimQuery, Grant, Result, Transaction};
+use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
 
 /// Whether the caller has sent this request before.
@@ -60,6 +63,19 @@ pub struct LeaseToken {
     pub nonce: u64,
 }
 
+impl ClaimRequest {
+    /// Refuses a request that no claim can serve.
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        if self.lanes.is_empty() {
+            return Err(EngineError::Invalid("a claim names at least one lane".into()));
+        }
+        if self.lease.is_zero() {
+            return Err(EngineError::Invalid("a lease lasts longer than zero".into()));
+        }
+        Ok(())
+    }
+}
+
 impl Grant {
     /// The token of the granted lease.
     pub fn token(&self) -> LeaseToken {
@@ -88,15 +104,49 @@ impl Body for Claim {
         transaction: &mut T,
         run: Run,
     ) -> Result<Verdict<Vec<Grant>>> {
-        let request = &self.request;
-        if run == Run::AfterUnknownCommit || request.sent == Sent::Again {
-            let live = transaction.read_grants(&request.request).await?;
-            if !live.is_empty() {
-                return Ok(Verdict::Rollback(live));
-            }
+        let earlier = self.earlier(transaction, run).await?;
+        if !earlier.is_empty() {
+            return Ok(Verdict::Rollback(earlier));
         }
         // A claim never waits, so that its clock, read first, is not old when it grants.
         let now = transaction.clock().await?;
+        let grants = self.grant(transaction, now).await?;
+        if grants.is_empty() {
+            return Ok(Verdict::Rollback(grants));
+        }
+        record_changes(transaction, &flows_of(&grants)).await?;
+        Ok(Verdict::Commit(grants))
+    }
+}
+
+/// The flows of which something was granted.
+pub(crate) fn flows_of(grants: &[Grant]) -> BTreeSet<FlowKey> {
+    grants.iter().map(|grant| grant.execution.flow_key()).collect()
+}
+
+impl Claim {
+    /// What an earlier run of this claim was granted and still holds.
+    pub(crate) async fn earlier<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        run: Run,
+    ) -> Result<Vec<Grant>> {
+        if run == Run::First && self.request.sent == Sent::First {
+            return Ok(Vec::new());
+        }
+        transaction.read_grants(&self.request.request).await
+    }
+
+    /// Grants what may be claimed; waits for nobody.
+    pub(crate) async fn grant<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        now: Timestamp,
+    ) -> Result<Vec<Grant>> {
+        let request = &self.request;
+        if request.limit == 0 {
+            return Ok(Vec::new());
+        }
         let query = ClaimQuery {
             request: request.request,
             worker: Arc::clone(&request.worker),
@@ -111,11 +161,6 @@ impl Body for Claim {
             nonce: self.nonce,
             charge: u32::from(!mutated!(P38)),
         };
-        let grants = transaction.claim_executions(&query).await?;
-        if grants.is_empty() {
-            return Ok(Verdict::Rollback(grants));
-        }
-        record_changes(transaction, grants.iter().map(|grant| grant.execution.flow_key())).await?;
-        Ok(Verdict::Commit(grants))
+        transaction.claim_executions(&query).await
     }
 }

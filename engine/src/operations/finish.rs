@@ -89,10 +89,20 @@ pub(crate) fn ended_attempt(
     })
 }
 
-/// Writes moves of executions that this transaction has locked.
+/// Writes moves of executions that this transaction has locked, and tells the projector.
 pub(crate) async fn record<T: Transaction>(transaction: &mut T, moves: &[Move]) -> Result<()> {
+    let flows = write(transaction, moves).await?;
+    record_changes(transaction, &flows).await
+}
+
+/// Writes moves of executions that this transaction has locked; returns the flows that the
+/// projector is to be told of.
+pub(crate) async fn write<T: Transaction>(
+    transaction: &mut T,
+    moves: &[Move],
+) -> Result<BTreeSet<FlowKey>> {
     if moves.is_empty() {
-        return Ok(());
+        return Ok(BTreeSet::new());
     }
     let attempts: Vec<Attempt> = moves.iter().filter_map(|one| one.attempt).collect();
     if !attempts.is_empty() {
@@ -107,19 +117,18 @@ pub(crate) async fn record<T: Transaction>(transaction: &mut T, moves: &[Move]) 
     }
     // Marking an upstream propagated moves nothing that a summary counts.
     let moved = moves.iter().filter(|one| one.after.state != one.before.state);
-    record_changes(transaction, moved.map(|one| one.after.flow_key())).await
+    Ok(moved.map(|one| one.after.flow_key()).collect())
 }
 
 /// Tells the projector which flows had executions moved.
 pub(crate) async fn record_changes<T: Transaction>(
     transaction: &mut T,
-    flows: impl Iterator<Item = FlowKey> + Send,
+    flows: &BTreeSet<FlowKey>,
 ) -> Result<()> {
-    let flows: BTreeSet<FlowKey> = flows.collect();
-    let flows: Vec<FlowKey> = flows.into_iter().collect();
     if flows.is_empty() {
         return Ok(());
     }
+    let flows: Vec<FlowKey> = flows.iter().copied().collect();
     transaction.insert_flow_changes(&flows).await
 }
 

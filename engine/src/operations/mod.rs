@@ -2,6 +2,7 @@
 //! one transaction's body and the pure decision that it takes.
 
 pub mod claim;
+pub(crate) mod complete_and_claim;
 pub mod describe;
 pub(crate) mod finish;
 pub mod report;

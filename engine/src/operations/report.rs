@@ -140,6 +140,16 @@ pub(crate) fn retry(
 /// The reply to one report: what it led to, or why it counts for nothing.
 pub(crate) type Reply = Result<Reported, EngineError>;
 
+/// What reports lead to, under the locks of what they report.
+pub(crate) struct Settled {
+    /// In the order of the reports.
+    pub replies: Vec<Reply>,
+    /// What is to be written, in id order.
+    pub moves: Vec<Move>,
+    /// The storage's clock after the locks, if it was asked.
+    pub now: Option<Timestamp>,
+}
+
 /// The transaction of a report, or of several of different executions.
 pub(crate) struct Reporting {
     pub(crate) reports: Vec<(LeaseToken, Report)>,
@@ -200,6 +210,23 @@ async fn replay<T: Transaction>(
 }
 
 impl Reporting {
+    /// Refuses reports that cannot be served together.
+    pub(crate) fn of(reports: Vec<(LeaseToken, Report)>) -> Result<Self, EngineError> {
+        let mut named: BTreeSet<ExecutionId> = BTreeSet::new();
+        for (token, _) in &reports {
+            let id = token.execution;
+            if !named.insert(id) {
+                return Err(EngineError::Invalid(format!("execution {id} is reported twice")));
+            }
+        }
+        if reports.len() > REPORTS_MAX {
+            let count = reports.len();
+            let reason = format!("{count} reports at once, at most {REPORTS_MAX}");
+            return Err(EngineError::LimitExceeded(reason));
+        }
+        Ok(Self { reports })
+    }
+
     /// How the flows of these rows were closed; asked only if something may become ready again.
     async fn closings<T: Transaction>(
         transaction: &mut T,
@@ -213,16 +240,9 @@ impl Reporting {
         let flows: Vec<FlowKey> = flows.into_iter().collect();
         Ok(transaction.read_closings(&flows).await?.into_iter().collect())
     }
-}
 
-impl Body for Reporting {
-    type Out = Vec<Reply>;
-
-    async fn run<T: Transaction>(
-        &self,
-        transaction: &mut T,
-        _run: Run,
-    ) -> Result<Verdict<Vec<Reply>>> {
+    /// Locks what is reported and decides what becomes of it; writes nothing yet.
+    pub(crate) async fn settle<T: Transaction>(&self, transaction: &mut T) -> Result<Settled> {
         let keys: BTreeSet<ExecutionId> =
             self.reports.iter().map(|(token, _)| token.execution).collect();
         let keys: Vec<ExecutionId> = keys.into_iter().collect();
@@ -246,8 +266,9 @@ impl Body for Reporting {
             }
         }
         let mut moves = Vec::with_capacity(held.len());
+        let mut now = None;
         if !held.is_empty() {
-            let now = transaction.clock().await?;
+            let now = *now.insert(transaction.clock().await?);
             let closings = Self::closings(transaction, &held).await?;
             held.sort_unstable_by_key(|(_, row)| row.id);
             for (report, row) in held {
@@ -258,12 +279,27 @@ impl Body for Reporting {
                 moves.push(Move { before: row, after, result: report.result(), attempt });
                 replies.insert(row.id, Ok(reported));
             }
-            finish::record(transaction, &moves).await?;
         }
         let in_order = self.reports.iter().map(|(token, _)| replies.remove(&token.execution));
         let replies = in_order.map(|reply| reply.expect("each execution is reported once"));
-        let replies = replies.collect();
-        Ok(if moves.is_empty() { Verdict::Rollback(replies) } else { Verdict::Commit(replies) })
+        Ok(Settled { replies: replies.collect(), moves, now })
+    }
+}
+
+impl Body for Reporting {
+    type Out = Vec<Reply>;
+
+    async fn run<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        _run: Run,
+    ) -> Result<Verdict<Vec<Reply>>> {
+        let settled = self.settle(transaction).await?;
+        finish::record(transaction, &settled.moves).await?;
+        Ok(match settled.moves.is_empty() {
+            true => Verdict::Rollback(settled.replies),
+            false => Verdict::Commit(settled.replies),
+        })
     }
 }
 

@@ -26,27 +26,42 @@ pub(crate) const WORK_MAX: Duration = Duration::from_secs(14);
 const BRINK: Duration = Duration::from_micros(1_500);
 /// How often one call is repeated under its request id.
 const CALLS_MAX: u32 = 3;
+/// How often in a turn a worker may go on with what it claimed along with a report.
+const TURN_OVERS_MAX: u32 = 3;
 /// The wait before a call is repeated.
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
 /// Polls that a destructor makes in its attempt to write.
 const LAST_POLLS: u32 = 8;
 
 pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
-    let Some(grants) = claim(stage).await else { return Progress::Failed };
+    let Some(mut grants) = claim(stage).await else { return Progress::Failed };
     if grants.is_empty() {
         return Progress::Idle;
     }
-    for grant in &grants {
-        stage.observe(&Observation::Granted { holder: holder(&grant.token()) });
-    }
-    for grant in &grants {
-        handle(stage, grant).await;
+    for left in (0..=TURN_OVERS_MAX).rev() {
+        for grant in &grants {
+            stage.observe(&Observation::Granted { holder: holder(&grant.token()) });
+        }
+        let Some((last, others)) = grants.split_last() else { break };
+        for grant in others {
+            handle(stage, grant, Then::Reports).await;
+        }
+        let turns_over = left > 0 && choose(Site::TurnOver, 2, Chance::Of(8_000)) == 1;
+        let then = if turns_over { Then::ReportsAndClaims } else { Then::Reports };
+        grants = handle(stage, last, then).await;
     }
     Progress::Worked
 }
 
-async fn claim<S: Storage>(stage: &Stage<S>) -> Option<Vec<Grant>> {
-    let mut request = ClaimRequest {
+/// What a worker does when its work is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Reports,
+    ReportsAndClaims,
+}
+
+fn claim_request<S: Storage>(stage: &Stage<S>) -> ClaimRequest {
+    ClaimRequest {
         request: stage.engine.request_id(),
         sent: Sent::First,
         worker: "worker".into(),
@@ -57,7 +72,11 @@ async fn claim<S: Storage>(stage: &Stage<S>) -> Option<Vec<Grant>> {
         kinds: Vec::new(),
         limit: 1 + u32::from(stage.nth % 2),
         lease: LEASE,
-    };
+    }
+}
+
+async fn claim<S: Storage>(stage: &Stage<S>) -> Option<Vec<Grant>> {
+    let mut request = claim_request(stage);
     for _ in 0..CALLS_MAX {
         match stage.engine.claim(request.clone()).await {
             Ok(grants) => return Some(grants),
@@ -68,14 +87,20 @@ async fn claim<S: Storage>(stage: &Stage<S>) -> Option<Vec<Grant>> {
     None
 }
 
-async fn handle<S: Storage>(stage: &Stage<S>, grant: &Grant) {
+/// Works and reports; returns what was claimed along with the report.
+async fn handle<S: Storage>(stage: &Stage<S>, grant: &Grant, then: Then) -> Vec<Grant> {
     let token = grant.token();
     let mut last_words = LastWords { stage, token, armed: true };
+    let mut grants = Vec::new();
     if work(stage, token).await {
         let report = outcome();
-        send(stage, token, report).await;
+        match then {
+            Then::Reports => send(stage, token, report).await,
+            Then::ReportsAndClaims => grants = send_and_claim(stage, token, report).await,
+        }
     }
     last_words.armed = false;
+    grants
 }
 
 /// Lets the work take its time, renewing at half of each lease; false if the lease was lost.
@@ -132,6 +157,30 @@ async fn send<S: Storage>(stage: &Stage<S>, token: LeaseToken, report: Report) {
         }
         SimEnvironment { actor: stage.actor }.sleep(REPEAT_AFTER).await;
     }
+}
+
+/// Reports and claims in one call until there is an answer.
+async fn send_and_claim<S: Storage>(
+    stage: &Stage<S>,
+    token: LeaseToken,
+    report: Report,
+) -> Vec<Grant> {
+    let mut request = claim_request(stage);
+    for _ in 0..CALLS_MAX {
+        let reports = vec![(token, report.clone())];
+        match stage.engine.complete_and_claim(reports, request.clone()).await {
+            Ok((replies, grants)) => {
+                observe(stage, token, &report, &replies[0]);
+                if !grants.is_empty() {
+                    world(|world| world.tally.sometimes(Sometimes::ClaimedWithReport));
+                }
+                return grants;
+            }
+            Err(_) => request.sent = Sent::Again,
+        }
+        SimEnvironment { actor: stage.actor }.sleep(REPEAT_AFTER).await;
+    }
+    Vec::new()
 }
 
 /// Tells the judge what the worker was told; false if it was told nothing for certain.

@@ -51,7 +51,12 @@ pub(crate) async fn claim(
     worker: &Arc<str>,
     limit: u32,
 ) -> Result<Vec<Grant>, String> {
-    let request = ClaimRequest {
+    let request = claim_request(engine, worker, limit);
+    engine.claim(request).await.map_err(|error| error.to_string())
+}
+
+fn claim_request(engine: &Handle, worker: &Arc<str>, limit: u32) -> ClaimRequest {
+    ClaimRequest {
         request: engine.request_id(),
         sent: Sent::First,
         worker: Arc::clone(worker),
@@ -62,8 +67,7 @@ pub(crate) async fn claim(
         kinds: Vec::new(),
         limit,
         lease: LEASE,
-    };
-    engine.claim(request).await.map_err(|error| error.to_string())
+    }
 }
 
 /// Reports one granted execution.
@@ -83,20 +87,57 @@ pub(crate) fn done() -> Report {
     Report::Complete(Arc::from(*b"null"))
 }
 
-/// One worker: claims that many at a time and reports them together, until nothing may be claimed.
-/// Returns how many it ended.
-pub(crate) async fn work(engine: Handle, name: String, limit: u32) -> Result<usize, String> {
+/// How a worker takes its work and gives it back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// A claim of so many, and then a report of them all.
+    Calls {
+        /// How many.
+        batch: u32,
+    },
+    /// One at a time, each report with the next claim in one call.
+    Fused,
+}
+
+/// One worker, until nothing may be claimed. Returns how many executions it ended.
+async fn work(engine: Handle, name: String, way: Way) -> Result<usize, String> {
     let worker: Arc<str> = name.into();
     let mut ended = 0;
+    let limit = match way {
+        Way::Calls { batch } => batch,
+        Way::Fused => 1,
+    };
+    let mut grants = claim(&engine, &worker, limit).await?;
     for _ in 0..CLAIMS_MAX {
-        let grants = claim(&engine, &worker, limit).await?;
         if grants.is_empty() {
             return Ok(ended);
         }
-        complete_all(&engine, &grants).await?;
         ended += grants.len();
+        grants = match way {
+            Way::Calls { .. } => {
+                complete_all(&engine, &grants).await?;
+                claim(&engine, &worker, limit).await?
+            }
+            Way::Fused => complete_and_claim(&engine, &grants, &worker).await?,
+        };
     }
     Err(format!("worker {worker} still finds work after {CLAIMS_MAX} claims"))
+}
+
+/// Completes all of these executions and claims the next one, in one call.
+async fn complete_and_claim(
+    engine: &Handle,
+    grants: &[Grant],
+    worker: &Arc<str>,
+) -> Result<Vec<Grant>, String> {
+    let reports = grants.iter().map(|grant| (grant.token(), done())).collect();
+    let request = claim_request(engine, worker, 1);
+    let called = engine.complete_and_claim(reports, request).await;
+    let (replies, next) = called.map_err(|error| error.to_string())?;
+    for reply in replies {
+        reply.map_err(|error| error.to_string())?;
+    }
+    Ok(next)
 }
 
 /// Claims one execution and completes it; false if none may be claimed.
@@ -126,8 +167,8 @@ where
 }
 
 /// So many workers at once, until nothing may be claimed.
-pub(crate) async fn workers(engine: &Handle, count: usize, limit: u32) -> Result<usize, String> {
-    at_once(count, |index| work(engine.clone(), format!("worker-{index}"), limit)).await
+pub(crate) async fn workers(engine: &Handle, count: usize, way: Way) -> Result<usize, String> {
+    at_once(count, |index| work(engine.clone(), format!("worker-{index}"), way)).await
 }
 
 /// Completes everything that may be claimed now: a preparation.

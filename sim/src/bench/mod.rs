@@ -25,7 +25,7 @@ use crate::report::{Paint, complain, json, print, reproduction};
 use ceilings::Ceiling;
 use counted::{Counters, VerbTally};
 use figures::Spread;
-use works::{Bench, Run, WORKS, Work};
+use works::{Bench, WORKS, Work};
 
 pub use works::Scale;
 
@@ -72,7 +72,6 @@ pub(crate) struct Row {
 
 pub(crate) enum Figures {
     Measured(Box<Measured>),
-    NotYet(&'static str),
     Wrong(String),
 }
 
@@ -204,14 +203,10 @@ impl Request {
         place: &Place,
         progress: &mut Progress,
     ) -> Result<Figures, String> {
-        let run = match work.run {
-            Run::Now(run) => run,
-            Run::NotYet(why) => return Ok(Figures::NotYet(why)),
-        };
         let (mut ours, mut ceilings, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         let bench = Bench { place, counters: None };
         for _ in 0..self.repeats_of(work) {
-            let sample = match run(&bench).await {
+            let sample = match (work.run)(&bench).await {
                 Ok(sample) => sample,
                 Err(why) => return Ok(Figures::Wrong(why)),
             };
@@ -225,7 +220,7 @@ impl Request {
         }
         let counters = Arc::new(Counters::default());
         let bench = Bench { place, counters: Some(Arc::clone(&counters)) };
-        let sample = match run(&bench).await {
+        let sample = match (work.run)(&bench).await {
             Ok(sample) => sample,
             Err(why) => return Ok(Figures::Wrong(why)),
         };

@@ -64,7 +64,6 @@ pub(super) fn json(rows: &[Row], settings: &[String], request: &Request) -> Repo
 fn json_row(row: &Row) -> JsonRow {
     let (measured, missing) = match &row.result {
         Figures::Measured(measured) => (Some(measured), None),
-        Figures::NotYet(why) => (None, Some((*why).to_owned())),
         Figures::Wrong(why) => (None, Some(why.clone())),
     };
     let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
@@ -117,9 +116,6 @@ pub(super) fn text(rows: &[Row], settings: &[String], request: &Request) -> Stri
         let name = format!("{:NAME_COLUMNS$} {:8}", row.work.name, row.lane.name());
         match &row.result {
             Figures::Measured(one) => measured(&mut out, &name, row, one, request.paint),
-            Figures::NotYet(why) => {
-                let _ = writeln!(out, "{name} {:>9} {}", "-", request.paint.faint(why));
-            }
             Figures::Wrong(why) => {
                 let wrong = request.paint.alarm("wrong result");
                 let _ = writeln!(out, "{name} {:>9} {wrong}: {why}", "-");

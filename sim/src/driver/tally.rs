@@ -38,6 +38,7 @@ sometimes! {
     Exhausted "the attempts of an execution were exhausted";
     Expired "the reaper ended a lease";
     DuplicateSubmit "a submit found its flow";
+    ClaimedWithReport "a worker claimed along with its report";
     StoredReply "a repeated report found its stored reply";
     SessionLingered "a dead client's session kept its locks";
     SessionEnded "the storage ended a session that stood idle";

@@ -46,34 +46,28 @@ pub(super) const FAN_OUT: Work = Work {
     postgres: Target::with_ratio(32_000.0, 4.0),
     sqlite: Target::of(32_000.0),
     peer: Some(published(1_252.0)),
-    ..cascade("fan-out", "1 -> 1000, D = 1", Run::Now(|bench| Box::pin(fan_out(bench))))
+    ..cascade("fan-out", "1 -> 1000, D = 1", |bench| Box::pin(fan_out(bench)))
 };
 
 pub(super) const FAN_IN: Work = Work {
     postgres: Target::of(40_000.0),
     sqlite: Target::of(40_000.0),
     peer: Some(published(528.0)),
-    ..cascade(
-        "fan-in",
-        "1000 -> 1, D = 1",
-        Run::Now(|bench| Box::pin(fan_in(bench, Dispatchers::One))),
-    )
+    ..cascade("fan-in", "1000 -> 1, D = 1", |bench| Box::pin(fan_in(bench, Dispatchers::One)))
 };
 
 pub(super) const FAN_IN_BY_FOUR: Work = Work {
     postgres: Target::of(40_000.0),
     sqlite: Target::of(40_000.0),
     peer: Some(published(294.0)),
-    ..cascade("fan-in-4", "1000 -> 1, D = 4", Run::Now(|bench| Box::pin(fan_in(bench, FOUR))))
+    ..cascade("fan-in-4", "1000 -> 1, D = 4", |bench| Box::pin(fan_in(bench, FOUR)))
 };
 
 pub(super) const FAN_IN_BY_FOUR_PROCESSES: Work = Work {
     peer: Some(published(294.0)),
-    ..cascade(
-        "fan-in-processes",
-        "1000 -> 1, a dispatcher each of 4 processes",
-        Run::Now(|bench| Box::pin(fan_in(bench, Dispatchers::OfProcesses(4)))),
-    )
+    ..cascade("fan-in-processes", "1000 -> 1, a dispatcher each of 4 processes", |bench| {
+        Box::pin(fan_in(bench, Dispatchers::OfProcesses(4)))
+    })
 };
 
 pub(super) const FAN_IN_FOUR_TO_ONE: Work = Work {
@@ -81,14 +75,14 @@ pub(super) const FAN_IN_FOUR_TO_ONE: Work = Work {
     ceiling: None,
     postgres: Target::of(0.9),
     sqlite: Target::of(0.9),
-    ..cascade("fan-in-4:1", "1000 -> 1, D = 4 over D = 1", Run::Now(four_to_one))
+    ..cascade("fan-in-4:1", "1000 -> 1, D = 4 over D = 1", four_to_one)
 };
 
 pub(super) const CHAIN_SKIP: Work = Work {
     postgres: Target::of(24_000.0),
     sqlite: Target::of(24_000.0),
     peer: Some(published(284.0)),
-    ..cascade("chain-skip", "501 nodes, the root fails", Run::Now(|bench| Box::pin(skip(bench))))
+    ..cascade("chain-skip", "501 nodes, the root fails", |bench| Box::pin(skip(bench)))
 };
 
 pub(super) const CHAIN_SUCCESS: Work = Work {
@@ -97,53 +91,43 @@ pub(super) const CHAIN_SUCCESS: Work = Work {
     postgres: Target::of(450.0),
     sqlite: Target::of(450.0),
     peer: Some(published(300.0)),
-    ..cascade(
-        "chain-success",
-        "501 nodes, one worker: claim, complete, hop",
-        Run::Now(|bench| Box::pin(success(bench))),
-    )
+    ..cascade("chain-success", "501 nodes, one worker: claim, complete, hop", |bench| {
+        Box::pin(success(bench))
+    })
 };
 
 pub(super) const DIAMOND_LAYERS: Work = Work {
     postgres: Target::of(40_000.0),
     sqlite: Target::of(40_000.0),
     peer: Some(published(1_249.0)),
-    ..cascade(
-        "diamond-layers",
-        "50 x 20, layer by layer, D = 1",
-        Run::Now(|bench| Box::pin(layers(bench, Dispatchers::One))),
-    )
+    ..cascade("diamond-layers", "50 x 20, layer by layer, D = 1", |bench| {
+        Box::pin(layers(bench, Dispatchers::One))
+    })
 };
 
 pub(super) const DIAMOND_LAYERS_BY_FOUR: Work = Work {
     postgres: Target::of(40_000.0),
     sqlite: Target::of(40_000.0),
     peer: Some(published(1_249.0)),
-    ..cascade(
-        "diamond-layers-4",
-        "50 x 20, layer by layer, D = 4",
-        Run::Now(|bench| Box::pin(layers(bench, FOUR))),
-    )
+    ..cascade("diamond-layers-4", "50 x 20, layer by layer, D = 4", |bench| {
+        Box::pin(layers(bench, FOUR))
+    })
 };
 
 pub(super) const DIAMOND_AT_ONCE: Work = Work {
     postgres: Target::of(60_000.0),
     sqlite: Target::of(60_000.0),
-    ..cascade(
-        "diamond-at-once",
-        "50 x 20, all results at once, D = 1",
-        Run::Now(|bench| Box::pin(at_once(bench, Dispatchers::One))),
-    )
+    ..cascade("diamond-at-once", "50 x 20, all results at once, D = 1", |bench| {
+        Box::pin(at_once(bench, Dispatchers::One))
+    })
 };
 
 pub(super) const DIAMOND_AT_ONCE_BY_FOUR: Work = Work {
     postgres: Target::of(60_000.0),
     sqlite: Target::of(60_000.0),
-    ..cascade(
-        "diamond-at-once-4",
-        "50 x 20, all results at once, D = 4",
-        Run::Now(|bench| Box::pin(at_once(bench, FOUR))),
-    )
+    ..cascade("diamond-at-once-4", "50 x 20, all results at once, D = 4", |bench| {
+        Box::pin(at_once(bench, FOUR))
+    })
 };
 
 async fn fan_out(bench: &Bench<'_>) -> Result<Sample, String> {

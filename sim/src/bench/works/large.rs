@@ -4,7 +4,7 @@
 use sluicegate::identity::FlowKey;
 use sluicegate::state::Outcome;
 
-use super::{Bench, Ready, Run, Sample, Scale, Work};
+use super::{Bench, Ready, Sample, Scale, Work};
 use crate::bench::drive::{self, Dispatchers};
 use crate::bench::figures::{Spread, Target, Unit, rate};
 use crate::bench::memory;
@@ -31,7 +31,7 @@ pub(super) const HOP_COST: Work = Work {
     postgres: Target::of(1.5),
     sqlite: Target::of(1.5),
     peer: None,
-    run: Run::Now(|bench| Box::pin(hop_cost(bench))),
+    run: |bench| Box::pin(hop_cost(bench)),
 };
 
 pub(super) const MEMORY: Work = Work {
@@ -40,7 +40,7 @@ pub(super) const MEMORY: Work = Work {
     unit: Unit::Megabytes,
     postgres: Target::of(200.0),
     sqlite: Target::of(200.0),
-    run: Run::Now(|bench| Box::pin(peak(bench))),
+    run: |bench| Box::pin(peak(bench)),
     ..HOP_COST
 };
 

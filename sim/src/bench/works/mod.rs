@@ -32,14 +32,8 @@ const WARM_ROUNDS: usize = 10;
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Sample, String>> + Send + 'a>>;
 
-/// How a work is run.
-#[derive(Clone, Copy)]
-pub(crate) enum Run {
-    /// Measured, once for each call; the error says what was wrong with the result.
-    Now(for<'a> fn(&'a Bench<'a>) -> Running<'a>),
-    /// The engine does not offer it; the text says what is missing.
-    NotYet(&'static str),
-}
+/// Measures a work once; the error says what was wrong with its result.
+pub(crate) type Run = for<'a> fn(&'a Bench<'a>) -> Running<'a>;
 
 /// How long a run takes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -153,7 +147,9 @@ impl Ready {
             drive::submit(engine, &Shape::layers(3, 3, 2)).await?;
         }
         for _ in 0..WARM_ROUNDS {
-            let ended = drive::workers(engine, usize::from(WARM_TASKS), 1).await?;
+            let ended =
+                drive::workers(engine, usize::from(WARM_TASKS), drive::Way::Calls { batch: 1 })
+                    .await?;
             drive::drain(engine, all, &scope).await?;
             if ended == 0 {
                 return Ok(());
@@ -231,8 +227,8 @@ mod tests {
         let works = WORKS.iter().filter(|work| few.contains(&work.name));
         assert_eq!(works.clone().count(), few.len());
         for work in works {
-            let Run::Now(run) = work.run else { panic!("{} does not run", work.name) };
-            let sample = run(&bench).await.unwrap_or_else(|why| panic!("{}: {why}", work.name));
+            let sample =
+                (work.run)(&bench).await.unwrap_or_else(|why| panic!("{}: {why}", work.name));
             assert!(sample.figure > 0.0 && sample.units > 0, "{}", work.name);
         }
     }

@@ -2,9 +2,9 @@
 
 use sluicegate::state::Outcome;
 
-use super::{Bench, Peer, Run, Sample, Scale, Work};
+use super::{Bench, Peer, Sample, Scale, Work};
 use crate::bench::ceilings::Ceiling;
-use crate::bench::drive;
+use crate::bench::drive::{self, Way};
 use crate::bench::figures::{Target, Unit};
 use crate::bench::shapes::Shape;
 use crate::bench::verify::Expected;
@@ -27,7 +27,7 @@ pub(super) const ONE_BY_ONE: Work = Work {
     postgres: Target::with_ratio(1_900.0, 0.13),
     sqlite: Target::with_ratio(1_900.0, 0.25),
     peer: Some(Peer { name: "graphile-worker", figure: 894.0 }),
-    run: Run::Now(|bench| Box::pin(tasks(bench, 1))),
+    run: |bench| Box::pin(tasks(bench, Way::Calls { batch: 1 })),
 };
 
 pub(super) const FUSED: Work = Work {
@@ -35,7 +35,7 @@ pub(super) const FUSED: Work = Work {
     what: "the same by complete_and_claim",
     postgres: Target::with_ratio(2_900.0, 0.20),
     sqlite: Target::with_ratio(2_900.0, 0.25),
-    run: Run::NotYet("the engine has no complete_and_claim"),
+    run: |bench| Box::pin(tasks(bench, Way::Fused)),
     ..ONE_BY_ONE
 };
 
@@ -45,11 +45,11 @@ pub(super) const BATCHED: Work = Work {
     postgres: Target::of(30_000.0),
     sqlite: Target::of(30_000.0),
     peer: Some(Peer { name: "pg-boss, batched", figure: 15_443.0 }),
-    run: Run::Now(|bench| Box::pin(tasks(bench, BATCH))),
+    run: |bench| Box::pin(tasks(bench, Way::Calls { batch: BATCH })),
     ..ONE_BY_ONE
 };
 
-async fn tasks(bench: &Bench<'_>, batch: u32) -> Result<Sample, String> {
+async fn tasks(bench: &Bench<'_>, way: Way) -> Result<Sample, String> {
     let ready = bench.ready().await?;
     let shape = Shape::flat(TASKS);
     let mut flows = Vec::new();
@@ -57,7 +57,7 @@ async fn tasks(bench: &Bench<'_>, batch: u32) -> Result<Sample, String> {
         flows.push(drive::submit(&ready.engine, &shape).await?);
     }
     ready.fresh.settle().await?;
-    let (ended, wall) = ready.timed(drive::workers(&ready.engine, WORKERS, batch)).await?;
+    let (ended, wall) = ready.timed(drive::workers(&ready.engine, WORKERS, way)).await?;
     if ended != FLOWS * TASKS {
         return Err(format!("{ended} of {} tasks were completed", FLOWS * TASKS));
     }

@@ -1,6 +1,6 @@
 //! Works that measure one call: a submit, and the migrations of an empty database.
 
-use super::{Bench, Peer, Run, Sample, Scale, Work};
+use super::{Bench, Peer, Sample, Scale, Work};
 use crate::bench::ceilings::Ceiling;
 use crate::bench::drive::{self, Dispatchers};
 use crate::bench::figures::{Target, Unit};
@@ -17,7 +17,7 @@ pub(super) const SUBMIT: Work = Work {
     postgres: Target::of(28_000.0),
     sqlite: Target::of(28_000.0),
     peer: Some(Peer { name: "published", figure: 257.0 }),
-    run: Run::Now(|bench| Box::pin(submit(bench))),
+    run: |bench| Box::pin(submit(bench)),
 };
 
 pub(super) const MIGRATIONS: Work = Work {
@@ -29,7 +29,7 @@ pub(super) const MIGRATIONS: Work = Work {
     postgres: Target::of(1.0),
     sqlite: Target::of(1.0),
     peer: Some(Peer { name: "published", figure: 44.5 }),
-    run: Run::Now(|bench| Box::pin(migrations(bench))),
+    run: |bench| Box::pin(migrations(bench)),
 };
 
 async fn submit(bench: &Bench<'_>) -> Result<Sample, String> {
