@@ -31,8 +31,6 @@ const CLAIM: u32 = 10;
 const AHEAD: u64 = 32;
 /// Pause of whoever found nothing to do.
 const PAUSE: Duration = Duration::from_millis(1);
-/// A run in which nothing has moved for so long is over.
-const QUIET: Duration = Duration::from_secs(2);
 
 /// How completions reach a dispatcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -218,16 +216,41 @@ fn table(rows: &[Row], paint: Paint) -> String {
 }
 
 /// What the tasks of one run share.
+///
+/// A run is over when nothing can move any more, however long that takes: every worker and the feed
+/// have looked since the last move and found nothing, and no dispatch is under way.
 struct Shared {
     engine: Handle,
-    /// Grows with everything that moves.
+    /// Grows with everything that moves, once that is committed.
     moved: AtomicU64,
     over: AtomicBool,
+    /// How much had moved when a worker, and last the feed, began the look that found nothing.
+    idle_since: [AtomicU64; WORKERS + 1],
     /// Completions that were acknowledged.
     acknowledged: Mutex<BTreeSet<ExecutionId>>,
-    /// Dispatches that returned an error, and those that have returned.
+    /// Dispatches that returned an error.
     errors: Mutex<Vec<String>>,
+    /// Dispatches that began, and those that have returned.
+    begun: AtomicU64,
     dispatched: AtomicU64,
+}
+
+/// The mark of whoever is at work.
+const BUSY: u64 = u64::MAX;
+/// The place of the feed among the marks.
+const FEED: usize = WORKERS;
+
+impl Shared {
+    fn mark(&self, place: usize, moved: u64) {
+        self.idle_since[place].store(moved, Ordering::SeqCst);
+    }
+
+    fn is_over(&self) -> bool {
+        let moved = self.moved.load(Ordering::SeqCst);
+        let idle = |mark: &AtomicU64| mark.load(Ordering::SeqCst) == moved;
+        let begun = self.begun.load(Ordering::SeqCst);
+        begun == self.dispatched.load(Ordering::SeqCst) && self.idle_since.iter().all(idle)
+    }
 }
 
 /// One flow from its submission until nothing moves any more.
@@ -239,8 +262,10 @@ async fn drained(place: &Place, shape: &Shape, dispatchers: Dispatchers) -> Resu
         engine,
         moved: AtomicU64::new(0),
         over: AtomicBool::new(false),
+        idle_since: std::array::from_fn(|_| AtomicU64::new(BUSY)),
         acknowledged: Mutex::default(),
         errors: Mutex::default(),
+        begun: AtomicU64::new(0),
         dispatched: AtomicU64::new(0),
     });
     let mut tasks = JoinSet::new();
@@ -249,7 +274,12 @@ async fn drained(place: &Place, shape: &Shape, dispatchers: Dispatchers) -> Resu
     }
     let outbox = fresh.beside().await?;
     tasks.spawn(feed(Arc::clone(&shared), outbox, dispatchers));
-    wait(&shared, shape.nodes as u64).await;
+    let ended = tasks.join_next();
+    tokio::select! {
+        // A task that ends before the run is over has failed.
+        Some(ended) = ended => ended.map_err(|error| error.to_string())??,
+        () = quiescence(&shared) => {}
+    }
     shared.over.store(true, Ordering::Relaxed);
     while let Some(joined) = tasks.join_next().await {
         joined.map_err(|error| error.to_string())??;
@@ -265,19 +295,9 @@ async fn drained(place: &Place, shape: &Shape, dispatchers: Dispatchers) -> Resu
     Ok(left)
 }
 
-/// Returns when every event was dispatched, or nothing has moved for a while.
-async fn wait(shared: &Shared, events: u64) {
-    let mut before = 0;
-    let mut since = Stopwatch::start();
-    while since.elapsed() < QUIET {
-        if shared.dispatched.load(Ordering::Relaxed) == events {
-            return;
-        }
-        let now = shared.moved.load(Ordering::Relaxed);
-        if now != before {
-            before = now;
-            since = Stopwatch::start();
-        }
+/// Returns when nothing can move any more.
+async fn quiescence(shared: &Shared) {
+    while !shared.is_over() {
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -285,15 +305,18 @@ async fn wait(shared: &Shared, events: u64) {
 async fn worker(shared: Arc<Shared>, index: usize) -> Result<(), String> {
     let name: Arc<str> = format!("worker-{index}").into();
     while !shared.over.load(Ordering::Relaxed) {
+        let moved = shared.moved.load(Ordering::SeqCst);
+        shared.mark(index, BUSY);
         let grants = drive::claim(&shared.engine, &name, CLAIM).await?;
         for grant in &grants {
             drive::report(&shared.engine, grant, drive::done()).await?;
             let mut acknowledged =
                 shared.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
             acknowledged.insert(grant.execution.id);
-            shared.moved.fetch_add(1, Ordering::Relaxed);
+            shared.moved.fetch_add(1, Ordering::SeqCst);
         }
         if grants.is_empty() {
+            shared.mark(index, moved);
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -313,6 +336,7 @@ async fn feed(
     let mut tasks = JoinSet::new();
     let unread = |error: sluicegate::storage::StorageError| format!("outbox: {error}");
     while !shared.over.load(Ordering::Relaxed) {
+        let moved = shared.moved.load(Ordering::SeqCst);
         let mut reader = outbox.snapshot(Consistency::Statement).await.map_err(unread)?;
         let mut found = Vec::new();
         for id in &missing {
@@ -324,9 +348,11 @@ async fn feed(
             missing.remove(id);
             missing.extend(last + 1..=id + AHEAD);
             last = last.max(id + AHEAD);
+            shared.begun.fetch_add(1, Ordering::SeqCst);
             tasks.spawn(dispatch(Arc::clone(&shared), Arc::clone(&permits), EventId(*id)));
         }
         if found.is_empty() {
+            shared.mark(FEED, moved);
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -342,8 +368,8 @@ async fn dispatch(shared: Arc<Shared>, permits: Arc<Semaphore>, event: EventId) 
         let mut errors = shared.errors.lock().unwrap_or_else(PoisonError::into_inner);
         errors.push(format!("event {}: {error}", event.0));
     }
-    shared.dispatched.fetch_add(1, Ordering::Relaxed);
-    shared.moved.fetch_add(1, Ordering::Relaxed);
+    shared.moved.fetch_add(1, Ordering::SeqCst);
+    shared.dispatched.fetch_add(1, Ordering::SeqCst);
 }
 
 /// Sorts what differs from a drained flow into what a reconciler would find and what none would.
