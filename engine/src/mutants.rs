@@ -55,6 +55,7 @@ mutants! {
     P57 "groups locked in two statements, in order of arrival" "I15";
     P58 "a hop waits for a group after it locked an execution" "I15";
     S01 "failing groups at the head of a full plan hide the groups behind them" "I8";
+    S02 "a snooze is charged and forgets its delay" "I11";
 }
 
 #[cfg(feature = "mutants")]

@@ -218,6 +218,32 @@ async fn a_report_and_a_claim_are_one_call_that_may_be_repeated() {
 }
 
 #[tokio::test]
+async fn a_snooze_puts_off_and_a_skip_is_no_failure() {
+    let storage = SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
+    let engine = Engine::new(storage, SystemEnvironment::new(), Settings::default());
+    let flow = FlowSpec::builder().execution("a").execution("b").execution("c").edge("b", "c");
+    let flow = engine.submit(flow.build()).await.expect("the flow is valid").flow();
+    let grants = engine.claim(claim_of(&engine, "w")).await.expect("the claim succeeds");
+    let token = |name: &str| {
+        let named = |grant: &&Grant| &*grant.definition.name == name;
+        grants.iter().find(named).expect("it was ready").token()
+    };
+    let hour = Duration::from_hours(1);
+    let put_off = engine.report(token("a"), Report::Snooze(hour)).await;
+    assert_eq!(put_off, Ok(Reported::Requeued { delay_us: 3_600_000_000 }));
+    assert_eq!(engine.report(token("a"), Report::Snooze(hour)).await, put_off);
+    let other = engine.report(token("a"), Report::Snooze(hour * 2)).await;
+    assert!(matches!(other, Err(EngineError::LeaseLost(_))), "{other:?}");
+    let skipped = engine.report(token("b"), Report::Skip).await;
+    assert_eq!(skipped, Ok(Reported::Finished(Outcome::Skipped)));
+    engine.dispatch_pass(&Scope::default()).await.expect("the pass succeeds");
+    let described = engine.describe_flow(flow.id).await.expect("the flow exists");
+    assert_eq!(described.counts[&PublicState::Delayed], 1);
+    assert_eq!(described.counts[&PublicState::Skipped], 2);
+    assert_eq!(engine.claim(claim_of(&engine, "w")).await, Ok(Vec::new()));
+}
+
+#[tokio::test]
 async fn several_reports_are_one_call_and_a_lost_lease_concerns_only_its_own() {
     let storage = SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
     let engine = Engine::new(storage, SystemEnvironment::new(), Settings::default());

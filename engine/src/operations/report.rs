@@ -1,6 +1,7 @@
 //! What a worker reports of an attempt: complete, fail, release, renew. Every write is fenced under
 //! the row's lock; a repetition finds the stored reply.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,10 @@ pub enum Report {
     FailFatal(Arc<[u8]>),
     /// It was not tried to the end: the attempt is given back.
     Release,
+    /// It is to be tried again once so much time has passed: the attempt is given back.
+    Snooze(Duration),
+    /// It is not called for: the execution ends as skipped.
+    Skip,
 }
 
 impl Report {
@@ -47,15 +52,18 @@ impl Report {
             Report::FailRetryable(_) => AttemptEnd::FailedRetryable,
             Report::FailFatal(_) => AttemptEnd::FailedFatal,
             Report::Release => AttemptEnd::Released,
+            Report::Snooze(_) => AttemptEnd::Snoozed,
+            Report::Skip => AttemptEnd::Skipped,
         }
     }
 
-    fn payload(&self) -> &[u8] {
+    fn payload(&self) -> Cow<'_, [u8]> {
         match self {
             Report::Complete(bytes) | Report::FailRetryable(bytes) | Report::FailFatal(bytes) => {
-                bytes
+                Cow::Borrowed(bytes)
             }
-            Report::Release => &[],
+            Report::Snooze(delay) => Cow::Owned(micros(*delay).to_be_bytes().to_vec()),
+            Report::Release | Report::Skip => Cow::Borrowed(&[]),
         }
     }
 
@@ -70,7 +78,9 @@ impl Report {
             Report::Complete(bytes) | Report::FailFatal(bytes) => {
                 ResultChange::Set(Arc::clone(bytes))
             }
-            Report::FailRetryable(_) | Report::Release => ResultChange::Keep,
+            Report::FailRetryable(_) | Report::Release | Report::Snooze(_) | Report::Skip => {
+                ResultChange::Keep
+            }
         }
     }
 }
@@ -162,7 +172,7 @@ fn completes_too_late(token: &LeaseToken, report: &Report, row: &Execution) -> b
 }
 
 fn may_requeue(report: &Report) -> bool {
-    matches!(report, Report::FailRetryable(_) | Report::Release)
+    matches!(report, Report::FailRetryable(_) | Report::Release | Report::Snooze(_))
 }
 
 fn decide(report: &Report, row: &Execution, closing: Option<ClosePolicy>, now: Timestamp) -> Retry {
@@ -176,16 +186,29 @@ fn decide(report: &Report, row: &Execution, closing: Option<ClosePolicy>, now: T
         Report::Complete(_) => finished(Outcome::Succeeded),
         Report::FailFatal(_) => finished(Outcome::Failed),
         Report::FailRetryable(_) => retry(row, closing, Outcome::Failed, backoff, now),
-        Report::Release => {
-            let give_back = row.give_backs < GIVE_BACKS_MAX && row.charged > 0;
-            let returned = Execution {
-                charged: row.charged - u32::from(give_back),
-                give_backs: row.give_backs + u32::from(give_back),
-                ..*row
-            };
-            retry(&returned, closing, Outcome::Failed, Duration::ZERO, now)
+        Report::Release => give_back(row, closing, Duration::ZERO, now),
+        Report::Snooze(_) if mutated!(S02) => {
+            retry(row, closing, Outcome::Failed, Duration::ZERO, now)
         }
+        Report::Snooze(delay) => give_back(row, closing, *delay, now),
+        Report::Skip => finished(Outcome::Skipped),
     }
+}
+
+/// Ends an attempt that is not charged, as long as the incarnation may give attempts back.
+fn give_back(
+    row: &Execution,
+    closing: Option<ClosePolicy>,
+    delay: Duration,
+    now: Timestamp,
+) -> Retry {
+    let given_back = row.give_backs < GIVE_BACKS_MAX && row.charged > 0;
+    let returned = Execution {
+        charged: row.charged - u32::from(given_back),
+        give_backs: row.give_backs + u32::from(given_back),
+        ..*row
+    };
+    retry(&returned, closing, Outcome::Failed, delay, now)
 }
 
 /// The reply that an earlier run of this report stored, or what replaced the lease.

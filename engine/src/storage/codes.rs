@@ -38,7 +38,8 @@ codes! {
     resolution resolution_of Resolution RESOLUTIONS { Pending = 0, Satisfied = 1, Unsatisfied = 2 }
     on_satisfied on_satisfied_of OnSatisfied ON_SATISFIED { CancelRemaining = 1, LetRun = 2 }
     attempt_end attempt_end_of AttemptEnd ATTEMPT_ENDS {
-        Completed = 1, FailedRetryable = 2, FailedFatal = 3, Released = 4, Expired = 5, Revoked = 6
+        Completed = 1, FailedRetryable = 2, FailedFatal = 3, Released = 4, Expired = 5, Revoked = 6,
+        Snoozed = 7, Skipped = 8
     }
 }
 

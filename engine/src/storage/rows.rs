@@ -241,6 +241,10 @@ pub enum AttemptEnd {
     Expired,
     /// A cancel ended the lease.
     Revoked,
+    /// The worker gave the attempt back, to be tried again later.
+    Snoozed,
+    /// The worker reported that the work is not called for.
+    Skipped,
 }
 
 /// What the end of an attempt led to; also the stored reply of the call that ended it.

@@ -26,6 +26,8 @@ pub(crate) const WORK_MAX: Duration = Duration::from_secs(14);
 const BRINK: Duration = Duration::from_micros(1_500);
 /// How often one call is repeated under its request id.
 const CALLS_MAX: u32 = 3;
+/// How long a worker puts work off.
+const SNOOZE: Duration = Duration::from_millis(700);
 /// How often in a turn a worker may go on with what it claimed along with a report.
 const TURN_OVERS_MAX: u32 = 3;
 /// The wait before a call is repeated.
@@ -128,7 +130,7 @@ async fn work<S: Storage>(stage: &Stage<S>, token: LeaseToken) -> bool {
 fn outcome() -> Report {
     let bytes: Arc<[u8]> = Arc::from(*b"done");
     let (drawn, healed) = world(|world| {
-        let arity = if world.counting { 2 } else { 4 };
+        let arity = if world.counting { 2 } else { 6 };
         let chance = Chance::Of(world.odds.outcome);
         (world.tape.draw(Site::Outcome, arity, chance), !world.faults_on)
     });
@@ -136,8 +138,10 @@ fn outcome() -> Report {
         0 => Report::Complete(bytes),
         1 => Report::FailFatal(bytes),
         2 => Report::FailRetryable(bytes),
+        3 => Report::Skip,
         // A worker that gives its work back does not answer; once healed, workers answer.
         _ if healed => Report::Complete(bytes),
+        4 => Report::Snooze(SNOOZE),
         _ => Report::Release,
     }
 }

@@ -21,6 +21,8 @@ const ATTEMPT_TIMEOUT_MS: u32 = 1_500;
 const DEADLINE_MS: u32 = 5_000;
 /// Delay of an execution that has one.
 const DELAY_MS: u32 = 300;
+/// How long a worker puts work off.
+const SNOOZE: Duration = Duration::from_millis(120);
 /// Delays between attempts: real time passes here.
 const BACKOFF: Backoff = Backoff::Exponential { initial_ms: 50, factor: 2, cap_ms: 200 };
 
@@ -79,6 +81,8 @@ pub(super) fn fate(seed: u64, execution: ExecutionId, attempt: u32) -> Fate {
         10..17 => Report::FailFatal(bytes),
         // Only once for each execution, so that nothing is given back for ever.
         17..21 if attempt == 1 => Report::Release,
+        21..25 if attempt == 1 => Report::Snooze(SNOOZE),
+        25..28 => Report::Skip,
         _ => Report::Complete(bytes),
     };
     let (work_ms, renewal) = match second % 100 {
@@ -129,6 +133,6 @@ mod tests {
                 fate(7, id, 1).report.end()
             })
             .collect();
-        assert_eq!(ends.len(), 4, "{ends:?}");
+        assert_eq!(ends.len(), 6, "{ends:?}");
     }
 }

@@ -118,9 +118,10 @@ fn leads_to(attempt: &Attempt, state: State) -> bool {
     use Outcome::{Cancelled, Expired, Failed, Skipped, Succeeded};
     use State::{Active, Ready, Terminal};
     let possible = match attempt.end {
-        AttemptEnd::Completed => matches!(state, Terminal(Succeeded | Skipped)),
+        AttemptEnd::Completed => state == Terminal(Succeeded),
+        AttemptEnd::Skipped => state == Terminal(Skipped),
         AttemptEnd::FailedFatal => state == Terminal(Failed),
-        AttemptEnd::FailedRetryable | AttemptEnd::Released => {
+        AttemptEnd::FailedRetryable | AttemptEnd::Released | AttemptEnd::Snoozed => {
             matches!(state, Ready | Active | Terminal(Failed | Cancelled))
         }
         AttemptEnd::Expired => matches!(state, Ready | Active | Terminal(Expired | Cancelled)),

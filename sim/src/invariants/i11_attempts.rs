@@ -45,8 +45,8 @@ fn check(context: &Context<'_>) -> Verdict {
 
 /// An attempt that could be tried again ends its execution only if it was the last, or too late.
 fn gives_up(after: &Execution, attempt: &Attempt) -> bool {
-    use AttemptEnd::{Expired, FailedRetryable, Released};
-    let retryable = matches!(attempt.end, Expired | FailedRetryable | Released);
+    use AttemptEnd::{Expired, FailedRetryable, Released, Snoozed};
+    let retryable = matches!(attempt.end, Expired | FailedRetryable | Released | Snoozed);
     match after.cause {
         Some(Cause::AttemptsExhausted) => retryable && after.charged == after.retry.max_attempts,
         Some(Cause::Handler) => !retryable,
@@ -55,8 +55,9 @@ fn gives_up(after: &Execution, attempt: &Attempt) -> bool {
 }
 
 fn counts(before: &Execution, after: &Execution, attempt: Option<&Attempt>) -> bool {
-    let released = attempt.is_some_and(|attempt| attempt.end == AttemptEnd::Released);
-    let back = u32::from(released && before.give_backs < GIVE_BACKS_MAX);
+    let returns = |end| matches!(end, AttemptEnd::Released | AttemptEnd::Snoozed);
+    let returned = attempt.is_some_and(|attempt| returns(attempt.end));
+    let back = u32::from(returned && before.give_backs < GIVE_BACKS_MAX);
     let charged = before.charged.checked_add(u32::from(lease_granted(before, after)));
     after.give_backs == before.give_backs + back
         && after.charged.checked_add(back) == charged
@@ -71,7 +72,8 @@ fn is_due(context: &Context<'_>, before: &Execution, after: &Execution) -> bool 
     })
 }
 
-/// After the end of an attempt: the backoff after a failure, the reported delay after a release.
+/// After the end of an attempt: the backoff after a failure, the reported delay after a snooze, and
+/// no more than that after a release.
 fn waits(before: &Execution, after: &Execution, attempt: &Attempt) -> bool {
     let Reported::Requeued { delay_us } = attempt.reported else { return false };
     let waited = after.not_before.0.saturating_sub(attempt.ended_at.0);
@@ -80,6 +82,7 @@ fn waits(before: &Execution, after: &Execution, attempt: &Attempt) -> bool {
             let delay = micros(before.retry.backoff.delay(before.id, before.attempt));
             waited == delay && delay_us == delay
         }
+        AttemptEnd::Snoozed => waited == delay_us,
         _ => waited <= delay_us,
     };
     kept && after.charged < after.retry.max_attempts
@@ -136,6 +139,9 @@ mod tests {
             requeued(AttemptEnd::FailedRetryable, |row| row.charged = 0).ends("failure given back"),
             requeued(AttemptEnd::Released, |row| row.charged = 1).ends("release not given back"),
             requeued(AttemptEnd::Released, |row| row.give_backs = 0).ends("give-back not counted"),
+            requeued(AttemptEnd::Snoozed, |row| row.charged = 1).ends("snooze not given back"),
+            requeued(AttemptEnd::Snoozed, |row| row.not_before = Timestamp(0))
+                .ends("snooze without its delay"),
             exhausted()
                 .grant("a")
                 .end("a", AttemptEnd::Released)

@@ -194,7 +194,8 @@ impl Story {
     /// The active execution ends, by its worker, the reaper or an operator, as the outcome has it.
     pub(crate) fn complete(self, name: &str, outcome: Outcome) -> Story {
         let (end, cause) = match outcome {
-            Outcome::Succeeded | Outcome::Skipped => (AttemptEnd::Completed, Cause::Handler),
+            Outcome::Succeeded => (AttemptEnd::Completed, Cause::Handler),
+            Outcome::Skipped => (AttemptEnd::Skipped, Cause::Handler),
             Outcome::Failed => (AttemptEnd::FailedFatal, Cause::Handler),
             Outcome::Expired => (AttemptEnd::Expired, Cause::AttemptsExhausted),
             Outcome::Cancelled => (AttemptEnd::Revoked, Cause::Operator),
@@ -221,7 +222,7 @@ impl Story {
             row.lease = None;
             row.epoch += 1;
             row.not_before = self.now + delay;
-            if end == AttemptEnd::Released {
+            if matches!(end, AttemptEnd::Released | AttemptEnd::Snoozed) {
                 row.charged -= 1;
                 row.give_backs += 1;
             }

@@ -69,6 +69,8 @@ async fn every_end_and_report_reads_back<S: Subject>(scene: Scene<'_, S>) -> Ver
         AttemptEnd::Released,
         AttemptEnd::Expired,
         AttemptEnd::Revoked,
+        AttemptEnd::Snoozed,
+        AttemptEnd::Skipped,
     ];
     let reports = Outcome::ALL
         .map(Reported::Finished)

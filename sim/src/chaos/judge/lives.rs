@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use sluicegate::state::State;
-use sluicegate::storage::{Attempt, AttemptEnd, Execution};
+use sluicegate::storage::{Attempt, AttemptEnd, Execution, Reported};
+use sluicegate::time::Timestamp;
 
 use super::{Evidence, Verdict, wrong};
 
@@ -83,9 +84,10 @@ pub(super) fn attempts_are_counted(evidence: &Evidence<'_>) -> Verdict {
         if numbers != (1..=ended).collect::<Vec<u32>>() {
             return wrong(row, format!("attempt {} after {past:?}", row.attempt));
         }
-        let released = past.iter().filter(|attempt| attempt.end == AttemptEnd::Released).count();
-        if !counts(row, u32::try_from(released).unwrap_or(u32::MAX)) {
-            return wrong(row, format!("{released} releases, but {row:?}"));
+        let returns = |end| matches!(end, AttemptEnd::Released | AttemptEnd::Snoozed);
+        let returned = past.iter().filter(|attempt| returns(attempt.end)).count();
+        if !counts(row, u32::try_from(returned).unwrap_or(u32::MAX)) {
+            return wrong(row, format!("{returned} attempts given back, but {row:?}"));
         }
         if past.iter().any(|attempt| attempt.ended_at < attempt.granted_at) {
             return wrong(row, format!("an attempt ended before it began: {past:?}"));
@@ -97,15 +99,20 @@ pub(super) fn attempts_are_counted(evidence: &Evidence<'_>) -> Verdict {
     Ok(())
 }
 
-/// The backoff after a failure lies between the end of an attempt and the grant of the next.
+/// The backoff after a failure lies between the end of an attempt and the grant of the next, and so
+/// does the delay that the end of an attempt led to.
 fn waited(row: &Execution, past: &Attempt, next: &Attempt) -> bool {
     let retried = matches!(past.end, AttemptEnd::FailedRetryable | AttemptEnd::Expired);
     let delay = row.retry.backoff.delay(row.id, past.key.attempt);
-    !retried || next.granted_at >= past.ended_at + delay
+    let told = match past.reported {
+        Reported::Requeued { delay_us } => Timestamp(past.ended_at.0.saturating_add(delay_us)),
+        Reported::Finished(_) => past.ended_at,
+    };
+    next.granted_at >= told && (!retried || next.granted_at >= past.ended_at + delay)
 }
 
-fn counts(row: &Execution, released: u32) -> bool {
-    row.give_backs == released
+fn counts(row: &Execution, returned: u32) -> bool {
+    row.give_backs == returned
         && row.attempt.checked_sub(row.give_backs) == Some(row.charged)
         && row.charged <= row.retry.max_attempts
 }

@@ -59,6 +59,8 @@ pub(super) fn ended(end: AttemptEnd, reported: Reported) -> String {
         AttemptEnd::Released => "given back",
         AttemptEnd::Expired => "ended by the reaper",
         AttemptEnd::Revoked => "revoked",
+        AttemptEnd::Snoozed => "put off",
+        AttemptEnd::Skipped => "found not called for",
     };
     match reported {
         Reported::Finished(outcome) => format!("{how}: {}", outcome.name()),

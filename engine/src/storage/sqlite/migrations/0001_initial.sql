@@ -174,7 +174,7 @@ create table attempt (
   attempt integer not null check (attempt >= 0),
   epoch integer not null,
   nonce integer not null,
-  ending integer not null check (ending between 1 and 6),
+  ending integer not null check (ending between 1 and 8),
   reported integer not null check (reported in (1, 2)),
   reported_value integer not null,
   payload_hash integer not null,
