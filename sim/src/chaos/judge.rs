@@ -66,9 +66,9 @@ pub(super) static TABLE: &[Check] = &[
     },
     Check {
         id: "I6",
-        title: "skipped only where the group is impossible, and then never granted",
+        title: "skipped if the group is impossible, and then never granted, or by a handler",
         when: When::Always,
-        ask: joins::skips_need_an_impossible_group,
+        ask: joins::skips_are_called_for,
     },
     Check {
         id: "I7",

@@ -2,7 +2,7 @@
 
 use sluicegate::policy::Decision;
 use sluicegate::state::{Cause, Outcome, State};
-use sluicegate::storage::{Edge, Group, Resolution};
+use sluicegate::storage::{AttemptEnd, Edge, Group, Resolution};
 
 use super::{Evidence, Finding, Verdict, wrong, wrong_group};
 use crate::oracle;
@@ -65,14 +65,22 @@ pub(super) fn starts_need_a_satisfied_group(evidence: &Evidence<'_>) -> Verdict 
     Ok(())
 }
 
-pub(super) fn skips_need_an_impossible_group(evidence: &Evidence<'_>) -> Verdict {
+pub(super) fn skips_are_called_for(evidence: &Evidence<'_>) -> Verdict {
     for row in &evidence.rows.executions {
         let skipped = row.state == State::Terminal(Outcome::Skipped);
-        let unsatisfiable = row.cause == Some(Cause::Unsatisfiable);
         let group = evidence.groups.get(&row.id);
-        let impossible = group.is_some_and(|group| group.decision == Decision::Impossible);
-        // No handler of this workload skips.
-        if skipped != unsatisfiable || (skipped && (!impossible || row.attempt > 0)) {
+        let called_for = match row.cause {
+            Some(Cause::Unsatisfiable) => {
+                let impossible = group.is_some_and(|group| group.decision == Decision::Impossible);
+                skipped && impossible && row.attempt == 0
+            }
+            Some(Cause::Handler) if skipped => {
+                let last = evidence.attempts(row.id).last();
+                last.is_some_and(|attempt| attempt.end == AttemptEnd::Skipped)
+            }
+            _ => !skipped,
+        };
+        if !called_for {
             return wrong(row, format!("{row:?} under {group:?}"));
         }
     }

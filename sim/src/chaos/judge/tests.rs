@@ -188,12 +188,16 @@ fn a_start_without_its_group_is_seen() {
 }
 
 #[test]
-fn a_skip_without_an_impossible_group_is_seen() {
+fn a_skip_that_nothing_calls_for_is_seen() {
     check("I6", |rows| {
         let row = of(rows, "b");
         (row.state, row.cause) = (State::Terminal(Outcome::Skipped), Some(Cause::Unsatisfiable));
     });
     check("I6", |rows| of(rows, "b").cause = Some(Cause::Unsatisfiable));
+    check("I6", |rows| {
+        let row = of(rows, "b");
+        (row.state, row.cause) = (State::Terminal(Outcome::Skipped), Some(Cause::Handler));
+    });
 }
 
 #[test]
