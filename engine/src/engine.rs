@@ -139,7 +139,8 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// of the reports, each as that of [`Engine::report`].
     ///
     /// A lost lease concerns its own report only. Errors: `Invalid` if two reports name one
-    /// execution, `LimitExceeded` beyond [`REPORTS_MAX`]; then nothing was reported.
+    /// execution, `LimitExceeded` beyond
+    /// [`REPORTS_MAX`](crate::operations::report::REPORTS_MAX); then nothing was reported.
     pub async fn report_all(
         &self,
         reports: Vec<(LeaseToken, Report)>,
