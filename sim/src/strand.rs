@@ -235,8 +235,8 @@ struct Shared {
     dispatched: AtomicU64,
 }
 
-/// The mark of whoever is at work.
-const BUSY: u64 = u64::MAX;
+/// The mark of whoever has not looked yet.
+const NEVER: u64 = u64::MAX;
 /// The place of the feed among the marks.
 const FEED: usize = WORKERS;
 
@@ -245,6 +245,8 @@ impl Shared {
         self.idle_since[place].store(moved, Ordering::SeqCst);
     }
 
+    /// What becomes ready is made so by a dispatch, which counts as a move before it has returned:
+    /// a mark that equals the count is of a look that a later one would repeat in vain.
     fn is_over(&self) -> bool {
         let moved = self.moved.load(Ordering::SeqCst);
         let idle = |mark: &AtomicU64| mark.load(Ordering::SeqCst) == moved;
@@ -262,7 +264,7 @@ async fn drained(place: &Place, shape: &Shape, dispatchers: Dispatchers) -> Resu
         engine,
         moved: AtomicU64::new(0),
         over: AtomicBool::new(false),
-        idle_since: std::array::from_fn(|_| AtomicU64::new(BUSY)),
+        idle_since: std::array::from_fn(|_| AtomicU64::new(NEVER)),
         acknowledged: Mutex::default(),
         errors: Mutex::default(),
         begun: AtomicU64::new(0),
@@ -306,7 +308,6 @@ async fn worker(shared: Arc<Shared>, index: usize) -> Result<(), String> {
     let name: Arc<str> = format!("worker-{index}").into();
     while !shared.over.load(Ordering::Relaxed) {
         let moved = shared.moved.load(Ordering::SeqCst);
-        shared.mark(index, BUSY);
         let grants = drive::claim(&shared.engine, &name, CLAIM).await?;
         for grant in &grants {
             drive::report(&shared.engine, grant, drive::done()).await?;
