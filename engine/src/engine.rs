@@ -14,12 +14,16 @@ use crate::flow::{FlowSpec, Limits, ValidFlow};
 use crate::identity::{
     ExecutionId, FlowId, FlowKey, Partition, PartitionCount, PartitionRouter, RequestId,
 };
+use crate::operations::cancel::{
+    CancelExecution, CancelFlow, CancelReport, CancelledExecution, Cancelling,
+};
 use crate::operations::claim::{Claim, ClaimRequest, LeaseToken};
 use crate::operations::complete_and_claim::CompleteAndClaim;
 use crate::operations::describe::{self, Explanation, FlowDescription};
 use crate::operations::report::{Renew, Report, Reporting};
 use crate::operations::submit::{Submit, Submitted};
-use crate::reconcile::{self, dependency, reaper};
+use crate::reconcile::{self, cancel_backlog, dependency, reaper, siblings};
+use crate::state::ClosePolicy;
 use crate::storage::{Consistency, EventId, Grant, Reported, Scope, Storage};
 use crate::transact::{RetryBudget, transact};
 
@@ -38,6 +42,8 @@ pub struct Settings {
     pub stale: Duration,
     /// Rows of one page of the reaper.
     pub reaper_page_rows: u32,
+    /// Members that one transaction of a cancel, or of a sibling cancel, looks at.
+    pub cancel_batch: u32,
 }
 
 impl Default for Settings {
@@ -49,6 +55,7 @@ impl Default for Settings {
             hop: HopLimits::default(),
             stale: Duration::from_secs(1),
             reaper_page_rows: 100,
+            cancel_batch: 1_000,
         }
     }
 }
@@ -204,6 +211,89 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// One tick of the dependency reconciler.
     pub async fn dependency_tick(&self, scope: &Scope) -> Result<reconcile::Report, EngineError> {
         dependency::tick(self.visitor(), scope, self.settings.stale).await
+    }
+
+    /// Cancels a flow: closes it, and cancels the members that the policy names, the first
+    /// [`Settings::cancel_batch`] of them at once and the others by the reconciler of the backlog.
+    ///
+    /// In a flow closed with [`ClosePolicy::CancelPending`] or [`ClosePolicy::CancelAll`] nothing
+    /// becomes ready any more: what would is cancelled instead. Members that have ended stay as
+    /// they are. The same or a weaker policy again answers what the call that closed the flow has done,
+    /// a stronger one escalates. Repeated with the same request id it answers how far it has come.
+    /// Errors: `FlowNotFound`; `Conflict` if the request id stands for another call.
+    pub async fn cancel_flow(
+        &self,
+        flow: FlowId,
+        policy: ClosePolicy,
+        request: RequestId,
+    ) -> Result<CancelReport, EngineError> {
+        let flow = self.settings.partitions.key(flow);
+        let body = CancelFlow { flow, policy, request, batch: self.settings.cancel_batch };
+        let report =
+            transact(&self.storage, &self.environment, &self.settings.budget, &body).await??;
+        if !report.cancelled.is_empty() {
+            self.environment.notify(Notice { partition: flow.partition });
+        }
+        Ok(report)
+    }
+
+    /// Cancels a flow as [`Engine::cancel_flow`] does and goes on until no member that the policy
+    /// cancels is left.
+    ///
+    /// Cancellation: dropped, the reconciler goes on. Errors: those of `cancel_flow`, and of the
+    /// batch that failed; what was cancelled stays so.
+    pub async fn cancel_flow_and_wait(
+        &self,
+        flow: FlowId,
+        policy: ClosePolicy,
+        request: RequestId,
+    ) -> Result<CancelReport, EngineError> {
+        loop {
+            let report = self.cancel_flow(flow, policy, request).await?;
+            if report.progress == Cancelling::Done {
+                return Ok(report);
+            }
+            let Settings { budget, cancel_batch, .. } = &*self.settings;
+            let key = self.settings.partitions.key(flow);
+            let (storage, environment) = (&self.storage, &self.environment);
+            let mut done = reconcile::Report::default();
+            cancel_backlog::pass(storage, environment, budget, key, *cancel_batch, &mut done)
+                .await?;
+        }
+    }
+
+    /// Cancels one execution; a live lease is revoked. The reason is kept with the request.
+    ///
+    /// Repeated with the same request id it answers the same. Errors: `ExecutionNotFound`;
+    /// `Conflict` if the request id stands for another call.
+    pub async fn cancel_execution(
+        &self,
+        execution: ExecutionId,
+        reason: &str,
+        request: RequestId,
+    ) -> Result<CancelledExecution, EngineError> {
+        let body = CancelExecution { execution, reason: reason.into(), request };
+        let done =
+            transact(&self.storage, &self.environment, &self.settings.budget, &body).await??;
+        if done == CancelledExecution::Cancelled {
+            self.environment.notify(Notice { partition: execution.partition });
+        }
+        Ok(done)
+    }
+
+    /// One tick of the sibling drain: cancels what decided joins no longer need.
+    pub async fn sibling_tick(&self, scope: &Scope) -> Result<reconcile::Report, EngineError> {
+        let Settings { budget, cancel_batch, .. } = &*self.settings;
+        siblings::tick(&self.storage, &self.environment, budget, scope, *cancel_batch).await
+    }
+
+    /// One tick of the cancel backlog: goes on with the flows that are being cancelled.
+    pub async fn cancel_backlog_tick(
+        &self,
+        scope: &Scope,
+    ) -> Result<reconcile::Report, EngineError> {
+        let Settings { budget, cancel_batch, .. } = &*self.settings;
+        cancel_backlog::tick(&self.storage, &self.environment, budget, scope, *cancel_batch).await
     }
 
     /// One tick of the reaper.

@@ -44,6 +44,18 @@ mutants! {
     P17 "expired counted as success" "I4";
     P18 "AnyOf with a failed first upstream decided impossible at once" "I4 I6";
     P19 "skip writes no completion event" "I1 I8";
+    P20 "a cancel of all members also overwrites terminal ones" "I2 I12";
+    P21 "a cancel of pending members misses ready ones" "I12";
+    P22 "a cancel of pending members misses retry-delayed ones" "I12";
+    P23 "cancel ends no lease and complete does not check the state" "I1 I2 I7";
+    P24 "the cancel of an execution writes no event" "I1 I8";
+    P25 "sibling cancel writes no event" "I1 I8";
+    P26 "sibling cancel ignores that an undecided group still needs the loser" "I13 I18";
+    P27 "a group that lets run does not protect a shared upstream" "I13";
+    P28 "no sibling cancel when the group becomes impossible" "I13";
+    P29 "sibling request removed before the members are cancelled" "I13";
+    P30 "only the first batch of a large cancelled flow is ever cancelled" "I8 I12";
+    P31 "claim hands out members of a cancelled flow" "I12";
     P32 "complete checks only that the execution is active" "I7";
     P33 "complete accepted after the reaper requeued" "I7";
     P34 "reaper keeps epoch and nonce, complete does not check the state" "I7 I1";
@@ -51,11 +63,14 @@ mutants! {
     P36 "reaper expires without an event when attempts are exhausted" "I1 I8";
     P37 "retry ignores its delay" "I11";
     P38 "attempts charged at completion, not at grant" "I11";
+    P39 "sibling drain locks members, then their groups" "I15";
     P56 "edges read before the group lock, not after" "I3 I8";
     P57 "groups locked in two statements, in order of arrival" "I15";
     P58 "a hop waits for a group after it locked an execution" "I15";
+    P59 "a cancel passes over members that others have locked" "I8 I12";
     S01 "failing groups at the head of a full plan hide the groups behind them" "I8";
     S02 "a snooze is charged and forgets its delay" "I11";
+    S03 "a satisfied decision releases a member of a cancelled flow" "I12";
 }
 
 #[cfg(feature = "mutants")]

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mutants::mutated;
+
 /// The five ways an execution ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -65,6 +67,26 @@ pub enum ClosePolicy {
     CancelPending,
     /// Every member is cancelled.
     CancelAll,
+}
+
+/// The predicate of a claim over the flow: members of a flow that was closed so may start.
+pub fn lets_start(closing: Option<ClosePolicy>) -> bool {
+    matches!(closing, None | Some(ClosePolicy::FlowOnly)) || mutated!(P31)
+}
+
+impl ClosePolicy {
+    /// Every policy, the weakest first.
+    pub const ALL: [ClosePolicy; 3] =
+        [ClosePolicy::FlowOnly, ClosePolicy::CancelPending, ClosePolicy::CancelAll];
+
+    /// The word used in text and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClosePolicy::FlowOnly => "flow_only",
+            ClosePolicy::CancelPending => "cancel_pending",
+            ClosePolicy::CancelAll => "cancel_all",
+        }
+    }
 }
 
 /// The published words for what a state means to a reader; derived, never stored.

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
+use sluicegate::state::{ClosePolicy, Outcome};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, Edge, EventId, Execution, Flow, Group, NewEvent, Reported, SiblingRequest,
-    Submission,
+    Attempt, AttemptEnd, Edge, EventId, Execution, Flow, Group, NewEvent, Reported, Request,
+    SiblingRequest, Submission,
 };
 use sluicegate::time::Timestamp;
 
@@ -45,8 +46,17 @@ pub struct Commit {
     pub attempts: Vec<Attempt>,
     /// Completion events, new.
     pub events: Vec<(EventId, NewEvent)>,
-    /// Sibling requests, new.
-    pub sibling_requests: Vec<SiblingRequest>,
+    /// Flows that had been cancelled already when this transaction first read the clock, which it
+    /// does before it reads how flows were closed.
+    pub closed_at_clock: Vec<FlowKey>,
+    /// Flows that had been cancelled already when the claim statement of this transaction began.
+    pub closed_at_claim: Vec<FlowKey>,
+    /// Sibling requests, new or served.
+    pub sibling_requests: Vec<Change<SiblingRequest>>,
+    /// Requests, new or with another reply.
+    pub requests: Vec<Change<Request>>,
+    /// Flows that came on or went off the backlog of cancels.
+    pub cancel_backlog: Vec<Change<FlowKey>>,
     /// Flow changes, new.
     pub flow_changes: Vec<FlowKey>,
 }
@@ -95,6 +105,26 @@ pub enum Observation {
         holder: Holder,
         /// Which report; `None` for a renewal.
         end: Option<AttemptEnd>,
+    },
+    /// A call to cancel a flow was answered.
+    FlowCancelled {
+        /// The flow.
+        flow: FlowKey,
+        /// The id of the call.
+        request: RequestId,
+        /// The policy that it is closed with, as the reply said.
+        policy: ClosePolicy,
+        /// The members that the reply listed.
+        cancelled: Vec<ExecutionId>,
+        /// It said that nothing is left to cancel.
+        done: bool,
+    },
+    /// A call to cancel an execution was answered.
+    ExecutionCancelled {
+        /// The execution.
+        execution: ExecutionId,
+        /// How it had ended before; `None` if the call ended it.
+        ended: Option<Outcome>,
     },
     /// A lease was granted, as the worker was told.
     Granted {

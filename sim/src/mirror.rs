@@ -6,7 +6,8 @@ use std::fmt::{Debug, Write};
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::state::Outcome;
 use sluicegate::storage::{
-    Attempt, AttemptKey, Edge, EdgeKey, Execution, Flow, Group, Submission, SubmissionKey,
+    Attempt, AttemptKey, Edge, EdgeKey, Execution, Flow, Group, Request, RequestKey,
+    SiblingRequest, Submission, SubmissionKey,
 };
 use sluicegate::time::Timestamp;
 
@@ -66,6 +67,9 @@ pub struct Mirror {
     submissions: Table<Submission>,
     attempts: Table<Attempt>,
     events: Table<Events>,
+    sibling_requests: Table<SiblingRequest>,
+    requests: Table<Request>,
+    cancel_backlog: Table<FlowKey>,
     commits: u64,
     clock_highest: Timestamp,
 }
@@ -88,6 +92,9 @@ impl Mirror {
         self.submissions.rows.clear();
         self.attempts.rows.clear();
         self.events.rows.clear();
+        self.sibling_requests.rows.clear();
+        self.requests.rows.clear();
+        self.cancel_backlog.rows.clear();
         self.commits = 0;
         self.clock_highest = Timestamp::default();
     }
@@ -105,6 +112,9 @@ impl Mirror {
             self.submissions.insert_if_absent(submission);
         }
         self.attempts.merge(commit.attempts.iter());
+        self.sibling_requests.change(&commit.sibling_requests);
+        self.requests.change(&commit.requests);
+        self.cancel_backlog.change(&commit.cancel_backlog);
         for (_, event) in &commit.events {
             let key = EventKey { execution: event.execution, incarnation: event.incarnation };
             let before = self.events.get(&key).map_or(0, |events| events.count);
@@ -238,6 +248,26 @@ impl Mirror {
     /// The submission that an idempotency key stands for.
     pub fn submission(&self, key: &SubmissionKey) -> Option<&Submission> {
         self.submissions.get(key)
+    }
+
+    /// The request for sibling cancellation of a group.
+    pub fn sibling_request(&self, group: ExecutionId) -> Option<&SiblingRequest> {
+        self.sibling_requests.get(&group)
+    }
+
+    /// Every request for sibling cancellation, in the order of their groups.
+    pub fn sibling_requests(&self) -> &[SiblingRequest] {
+        &self.sibling_requests.rows
+    }
+
+    /// The record of a call.
+    pub fn request(&self, key: RequestKey) -> Option<&Request> {
+        self.requests.get(&key)
+    }
+
+    /// The flows whose members are being cancelled, in key order.
+    pub fn cancel_backlog(&self) -> &[FlowKey] {
+        &self.cancel_backlog.rows
     }
 
     /// Names the first row in which a mirror of the database differs; `None` if there is none.
@@ -384,6 +414,15 @@ rows! {
     Submission, SubmissionKey, key;
     Attempt, AttemptKey, key;
     Events, EventKey, key;
+    SiblingRequest, ExecutionId, group;
+    Request, RequestKey, key;
+}
+
+impl Row for FlowKey {
+    type Key = FlowKey;
+    fn key(&self) -> &FlowKey {
+        self
+    }
 }
 
 impl Row for OutEdge {

@@ -53,8 +53,18 @@ pub struct Cast {
     pub workers: u8,
     /// Dispatchers.
     pub dispatchers: u8,
-    /// Reconcilers; each runs the dependency reconciler and the reaper.
+    /// Reconcilers; each runs all of them.
     pub reconcilers: u8,
+    /// Operators, who cancel.
+    #[serde(default)]
+    pub operators: u8,
+}
+
+impl Cast {
+    /// How many they are.
+    pub fn actors(self) -> u8 {
+        self.clients + self.workers + self.dispatchers + self.reconcilers + self.operators
+    }
 }
 
 /// How likely each choice leaves the quiet one, in 65 536ths.
@@ -97,6 +107,9 @@ pub struct Plan {
     pub hop_groups_max: u32,
     /// Upstreams that one hop starts from.
     pub hop_upstreams_max: u32,
+    /// Members that one transaction of a cancel looks at.
+    #[serde(default = "cancel_batch")]
+    pub cancel_batch: u32,
     /// Faults stop after so many steps; 0 means that the safety phase runs to its end.
     pub heal_after: u32,
     /// How likely each choice leaves the quiet one.
@@ -104,6 +117,11 @@ pub struct Plan {
     /// Every choice is counted through, so that choices which change nothing are not offered.
     #[serde(default)]
     pub counting: bool,
+}
+
+/// The batch of plans that do not name one.
+fn cancel_batch() -> u32 {
+    sluicegate::Settings::default().cancel_batch
 }
 
 impl LaneKind {
@@ -199,6 +217,8 @@ impl Campaign {
         let heal = even(2) == 1;
         let heal_after = if heal { 1 + u32::from(even(400)) } else { 0 };
         let outcome = [0, 6_000, 16_000][usize::from(even(3))];
+        let operators = u8::from(even(3) == 1);
+        let cancel_batch = [cancel_batch(), 1, 2][usize::from(even(3))];
         let faults = self.draw_kinds(tape);
         let flow = match &self.flow {
             Some(flow) => flow.clone(),
@@ -212,13 +232,14 @@ impl Campaign {
             mutant: self.mutant.map(|mutant| mutant.id().to_owned()),
             ids_seed,
             flow,
-            cast: Cast { clients: 2, workers: 2, dispatchers: 2, reconcilers: 2 },
+            cast: Cast { clients: 2, workers: 2, dispatchers: 2, reconcilers: 2, operators },
             faults,
             faults_max,
             delays_max: u32::MAX,
             granular,
             hop_groups_max,
             hop_upstreams_max,
+            cancel_batch,
             heal_after,
             odds: Odds {
                 schedule: [0, 2_000, 12_000][usize::from(busy_schedule)],

@@ -34,6 +34,8 @@ pub enum Site {
     Heal,
     /// Whether a worker claims along with its report.
     TurnOver,
+    /// When an operator acts, and how.
+    Operate,
 }
 
 /// One choice: `value` of `0..arity`.

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cascade::resolve::{Locked, Resolved, resolve};
 use crate::error::missing_group;
-use crate::identity::ExecutionId;
+use crate::identity::{ExecutionId, FlowKey};
 use crate::mutants::{ensure_rule, mutated};
+use crate::operations::cancel::stops_ready;
 use crate::operations::finish::{self, Move};
+use crate::state::ClosePolicy;
 use crate::storage::{EdgeKey, Execution, Group, PendingEdge, Result, ResultChange, Transaction};
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
@@ -64,13 +66,33 @@ impl Body for Hop {
             true => Timestamp::default(),
             false => transaction.clock().await?,
         };
-        let locked = Locked { groups: &groups, executions: &executions, pending: &pending, now };
-        let resolved = resolve(&locked);
-        self.write(transaction, &executions, resolved).await
+        let (groups, executions, pending) = (&groups, &executions, &pending);
+        let open = BTreeMap::new();
+        let resolved = resolve(&Locked { groups, executions, pending, now, closings: &open });
+        let closings = Self::closings(transaction, &resolved).await?;
+        let resolved = match closings.is_empty() {
+            true => resolved,
+            false => resolve(&Locked { groups, executions, pending, now, closings: &closings }),
+        };
+        self.write(transaction, executions, resolved).await
     }
 }
 
 impl Hop {
+    /// How the flows in which something would become ready were closed. Asked once the executions
+    /// are locked: a close that commits later waits for them, and finds what was released.
+    async fn closings<T: Transaction>(
+        transaction: &mut T,
+        resolved: &Resolved,
+    ) -> Result<BTreeMap<FlowKey, ClosePolicy>> {
+        let flows: Vec<FlowKey> = resolved.released().into_iter().collect();
+        if flows.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let closed = transaction.read_closings(&flows).await?.into_iter();
+        Ok(closed.filter(|closed| stops_ready(Some(closed.1))).collect())
+    }
+
     async fn lock_groups<T: Transaction>(
         &self,
         transaction: &mut T,

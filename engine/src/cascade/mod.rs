@@ -4,6 +4,7 @@
 pub mod dispatcher;
 pub(crate) mod hop;
 pub(crate) mod resolve;
+pub(crate) mod siblings;
 pub mod visit;
 
 /// The bounds of a hop.

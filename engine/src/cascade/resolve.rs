@@ -1,13 +1,14 @@
 //! The decision of a hop: which pending edges flip, which groups decide, which downstreams move.
 //! Pure and in topological order; never reads or writes a row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::identity::ExecutionId;
+use crate::identity::{ExecutionId, FlowKey};
 use crate::mutants::mutated;
+use crate::operations::cancel::stops_ready;
 use crate::operations::finish::{self, Move};
 use crate::policy::Decision;
-use crate::state::{Cause, Outcome, State};
+use crate::state::{Cause, ClosePolicy, Outcome, State};
 use crate::storage::{
     EdgeFlip, Execution, Group, Guarded, PendingEdge, Resolution, ResultChange, SiblingRequest,
 };
@@ -26,6 +27,14 @@ pub(crate) struct Resolved {
     pub requests: Vec<SiblingRequest>,
 }
 
+impl Resolved {
+    /// The flows of the downstreams that it releases.
+    pub(crate) fn released(&self) -> BTreeSet<FlowKey> {
+        let ready = self.moves.values().filter(|one| one.after.state == State::Ready);
+        ready.map(|one| one.after.flow_key()).collect()
+    }
+}
+
 /// The locked rows that a hop decides over.
 pub(crate) struct Locked<'a> {
     /// Groups by their downstream.
@@ -36,6 +45,8 @@ pub(crate) struct Locked<'a> {
     pub pending: &'a [PendingEdge],
     /// The storage's clock after the locks.
     pub now: Timestamp,
+    /// Flows that were closed, and how; read after the locks.
+    pub closings: &'a BTreeMap<FlowKey, ClosePolicy>,
 }
 
 struct Work<'a> {
@@ -108,7 +119,8 @@ impl Work<'_> {
             return;
         }
         let unresolved = group.satisfied + group.unsatisfied < group.edges;
-        if group.policy.cancels_remaining() && unresolved {
+        let lost = mutated!(P28) && group.decision == Decision::Impossible;
+        if group.policy.cancels_remaining() && unresolved && !lost {
             self.resolved
                 .requests
                 .push(SiblingRequest { group: group.downstream, flow: group.flow });
@@ -122,12 +134,17 @@ impl Work<'_> {
         if before.state != State::Blocked || self.resolved.moves.contains_key(&before.id) {
             return;
         }
+        let now = self.locked.now;
+        let closing = self.locked.closings.get(&before.flow_key()).copied();
         let after = match group.decision {
+            Decision::Satisfied if stops_ready(closing) && !mutated!(S03) => {
+                finish::finished(before, Outcome::Cancelled, Cause::Flow, now)
+            }
             Decision::Satisfied => Execution { state: State::Ready, ..*before },
-            _ => finish::finished(before, Outcome::Skipped, Cause::Unsatisfiable, self.locked.now),
+            _ => finish::finished(before, Outcome::Skipped, Cause::Unsatisfiable, now),
         };
-        if after.state.is_terminal() {
-            self.ended.push((after.id, Outcome::Skipped, after.incarnation));
+        if let Some(outcome) = after.state.outcome() {
+            self.ended.push((after.id, outcome, after.incarnation));
         }
         self.push(before, after);
     }
@@ -238,6 +255,7 @@ mod tests {
             executions: &case.executions,
             pending: &case.pending,
             now: Timestamp(5),
+            closings: &BTreeMap::new(),
         })
     }
 

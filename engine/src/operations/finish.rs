@@ -145,7 +145,9 @@ impl Move {
         let outcome = self.after.state.outcome()?;
         let silent = self.before.state.is_terminal()
             || (mutated!(P19) && outcome == Outcome::Skipped)
-            || (mutated!(P36) && outcome == Outcome::Expired);
+            || (mutated!(P36) && outcome == Outcome::Expired)
+            || (mutated!(P24) && self.after.cause == Some(Cause::Operator))
+            || (mutated!(P25) && self.after.cause == Some(Cause::Sibling));
         (!silent).then(|| NewEvent {
             execution: self.after.id,
             flow: self.after.flow,

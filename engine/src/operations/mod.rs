@@ -1,6 +1,7 @@
-//! The operations of the public handle: submit, claim, reports, renewals and reads. Each file holds
-//! one transaction's body and the pure decision that it takes.
+//! The operations of the public handle: submit, claim, reports, renewals, cancels and reads. Each
+//! file holds one transaction's body and the pure decision that it takes.
 
+pub mod cancel;
 pub mod claim;
 pub(crate) mod complete_and_claim;
 pub mod describe;

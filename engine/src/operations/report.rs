@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::error::{EngineError, Replacement};
 use crate::identity::{ExecutionId, FlowKey};
 use crate::mutants::mutated;
+use crate::operations::cancel::stops_ready;
 use crate::operations::claim::LeaseToken;
 use crate::operations::finish::{self, Move};
 use crate::state::{Cause, ClosePolicy, Outcome, State};
@@ -93,6 +94,9 @@ fn holds(row: &Execution, token: &LeaseToken) -> bool {
     if mutated!(P32) {
         return row.state == State::Active;
     }
+    if mutated!(P23) {
+        return names_attempt && names_grant;
+    }
     if mutated!(P34) {
         return !row.state.is_terminal() && names_attempt && row.epoch == token.epoch;
     }
@@ -127,8 +131,7 @@ pub(crate) fn retry(
     delay: Duration,
     now: Timestamp,
 ) -> Retry {
-    let closed = matches!(closing, Some(ClosePolicy::CancelPending | ClosePolicy::CancelAll));
-    let end = if closed {
+    let end = if stops_ready(closing) {
         Some((Outcome::Cancelled, Cause::Flow))
     } else if before.charged >= before.retry.max_attempts {
         Some((exhausted, Cause::AttemptsExhausted))

@@ -129,6 +129,7 @@ impl Submit {
             namespace,
             instance_tag,
             closing: None,
+            closed_by: None,
             revision: 0,
             content_hash,
             request,

@@ -1,8 +1,10 @@
 //! The sweeps that finish what an interruption left. Each is one pass over rows, in keyset order
 //! and batches; many instances may run every one of them at once.
 
+pub mod cancel_backlog;
 pub mod dependency;
 pub mod reaper;
+pub mod siblings;
 
 use std::ops::AddAssign;
 

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::identity::{ExecutionId, FlowId, FlowKey, Partition, RequestId};
-use crate::policy::AcceptSet;
+use crate::policy::{AcceptSet, JoinPolicy};
 use crate::retry::RetryPolicy;
 use crate::state::{ClosePolicy, State};
 use crate::storage::codes::{self, StoredBackoff, StoredJoin, StoredReport};
 use crate::storage::{
-    Attempt, AttemptKey, Definition, Edge, EdgeKey, Event, EventId, Execution, ExecutionView, Flow,
-    Grant, Group, Lease, NewEvent, PendingEdge, Result, StorageError, Submission, SubmissionKey,
+    Attempt, AttemptKey, Definition, Edge, EdgeKey, Event, EventId, Execution, ExecutionView,
+    FedGroup, Flow, Grant, Group, Lease, Member, NewEvent, PendingEdge, Request, RequestKey,
+    Result, SiblingRequest, StorageError, Submission, SubmissionKey,
 };
 use crate::time::Timestamp;
 
@@ -204,6 +205,15 @@ trait Read: Columns {
         })
     }
 
+    fn join_policy(&mut self) -> Result<JoinPolicy> {
+        let join = StoredJoin {
+            kind: self.code("policy", Some)?,
+            k: self.optional_u32("k")?,
+            on_satisfied: self.integer("on_satisfied")?,
+        };
+        self.whole("policy, k, on_satisfied", codes::join_of(join), &format!("{join:?}"))
+    }
+
     fn edge_key(&mut self) -> Result<EdgeKey> {
         let downstream = execution_id(self, "downstream")?;
         Ok(EdgeKey { downstream, upstream: execution_in(self, downstream.partition, "upstream")? })
@@ -251,6 +261,7 @@ impl FromColumns for Flow {
             namespace: row.name("namespace")?,
             instance_tag: row.text("instance_tag")?,
             closing: row.closing()?,
+            closed_by: row.uuid("closed_by")?.map(RequestId),
             revision: row.code("revision", |value| value.try_into().ok())?,
             content_hash: row.content_hash()?,
             request: RequestId(row.id("request")?),
@@ -266,6 +277,54 @@ impl FromColumns for (FlowKey, ClosePolicy) {
         let key = row.flow_key("id")?;
         let policy = row.closing()?;
         Ok((key, row.present("closing", policy)?))
+    }
+}
+
+impl FromColumns for FlowKey {
+    const TABLE: &'static str = "cancel_backlog";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        row.flow_key("flow")
+    }
+}
+
+impl FromColumns for Request {
+    const TABLE: &'static str = "request";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        let flow = row.flow_key("flow")?;
+        let key = RequestKey { flow, request: RequestId(row.id("request")?) };
+        let content_hash = row.content_hash()?;
+        let reply = row.bytes("reply", |bytes| Some(bytes.into()))?;
+        Ok(Request { key, content_hash, reply: row.present("reply", reply)? })
+    }
+}
+
+impl FromColumns for Member {
+    const TABLE: &'static str = "execution";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        Ok(Member { id: execution_id(row, "id")?, state: row.state()? })
+    }
+}
+
+impl FromColumns for SiblingRequest {
+    const TABLE: &'static str = "sibling_request";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        let group = execution_id(row, "downstream")?;
+        Ok(SiblingRequest { group, flow: FlowId(row.id("flow")?) })
+    }
+}
+
+impl FromColumns for FedGroup {
+    const TABLE: &'static str = "edge";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        let edge = row.edge_key()?;
+        *row.table() = "edge_group";
+        let policy = row.join_policy()?;
+        Ok(FedGroup { edge, policy, decision: row.code("decision", codes::decision_of)? })
     }
 }
 
@@ -336,13 +395,7 @@ impl FromColumns for Group {
     fn from_columns(row: &mut impl Columns) -> Result<Self> {
         let downstream = execution_id(row, "downstream")?;
         let flow = FlowId(row.id("flow")?);
-        let join = StoredJoin {
-            kind: row.code("policy", Some)?,
-            k: row.optional_u32("k")?,
-            on_satisfied: row.integer("on_satisfied")?,
-        };
-        let policy =
-            row.whole("policy, k, on_satisfied", codes::join_of(join), &format!("{join:?}"))?;
+        let policy = row.join_policy()?;
         let (edges, satisfied) = (row.u32("edges")?, row.u32("satisfied")?);
         let unsatisfied = row.u32("unsatisfied")?;
         let decision = row.code("decision", codes::decision_of)?;

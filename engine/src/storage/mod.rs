@@ -18,6 +18,7 @@ mod decode;
 pub mod error;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod requests;
 pub mod rows;
 pub mod schema;
 #[cfg(feature = "sqlite")]
@@ -29,6 +30,7 @@ use std::future::Future;
 use crate::with_verbs;
 
 pub use error::{CommitError, Contention, Result, StorageError};
+pub use requests::*;
 pub use rows::*;
 pub use verbs::{Descriptor, Kind, Verb};
 

@@ -53,6 +53,8 @@ pub struct Flow {
     pub instance_tag: Option<Arc<str>>,
     /// How it was closed, if it was.
     pub closing: Option<ClosePolicy>,
+    /// The call that closed it so.
+    pub closed_by: Option<RequestId>,
     /// Grows with every extension.
     pub revision: u64,
     /// Hash of the canonical spec.

@@ -142,6 +142,41 @@ macro_rules! with_verbs {
             ReadClosings read_closings: Read, flow,
                 (flows: [$crate::identity::FlowKey])
                 -> Vec<($crate::identity::FlowKey, $crate::state::ClosePolicy)>;
+            /// Locks a flow and returns it as it stands once its lock is held, if there is one.
+            LockFlow lock_flow: Lock, flow,
+                (key: $crate::identity::FlowKey) -> Option<$crate::storage::Flow>;
+            /// Stores how a locked flow was closed, by which call, and its revision, and nothing
+            /// else of it; returns how many rows it found.
+            WriteFlow write_flow: Write, flow, (row: $crate::storage::Flow) -> u64;
+            /// Records a call that took effect; one that exists stays as it is. Waits while another
+            /// transaction holds the key in flight.
+            InsertRequest insert_request: Insert, request,
+                (row: $crate::storage::Request) -> $crate::storage::Inserted;
+            /// The record of a call, if it took effect.
+            ReadRequest read_request: Read, request,
+                (key: $crate::storage::RequestKey) -> Option<$crate::storage::Request>;
+            /// Stores the reply of a recorded call whose flow is locked, and nothing else of it;
+            /// returns how many rows it found.
+            WriteRequest write_request: Write, request, (row: $crate::storage::Request) -> u64;
+            /// Puts flows on the list of those whose members are being cancelled; one that is on it
+            /// stays.
+            InsertCancelBacklog insert_cancel_backlog: Insert, cancel_backlog,
+                (flows: [$crate::identity::FlowKey]) -> ();
+            /// Takes locked flows off that list; returns those that were on it, in key order.
+            DeleteCancelBacklog delete_cancel_backlog: Write, cancel_backlog,
+                (flows: [$crate::identity::FlowKey]) -> Vec<$crate::identity::FlowKey>;
+            /// The members of a flow that have not ended, in id order.
+            ReadMembers read_members: Read, execution,
+                (query: $crate::storage::MemberQuery) -> Vec<$crate::storage::Member>;
+            /// The groups that the pending out-edges of these executions lead to, in key order of
+            /// the edges; an edge without a group is corrupt.
+            ReadFedGroups read_fed_groups: Read, edge,
+                (upstreams: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::FedGroup>;
+            /// Removes requests for sibling cancellation whose flows are locked; returns the groups
+            /// of those that were there, in id order.
+            DeleteSiblingRequests delete_sibling_requests: Write, sibling_request,
+                (rows: [$crate::storage::SiblingRequest])
+                -> Vec<$crate::identity::ExecutionId>;
         }
         snapshot {
             /// The storage's clock, now.
@@ -181,6 +216,12 @@ macro_rules! with_verbs {
             /// An execution, if there is one.
             DescribeExecution describe_execution: Read, execution,
                 (id: $crate::identity::ExecutionId) -> Option<$crate::storage::ExecutionView>;
+            /// Flows whose members are being cancelled, in key order.
+            ScanCancelBacklog scan_cancel_backlog: Read, cancel_backlog,
+                (page: $crate::storage::FlowPage) -> Vec<$crate::identity::FlowKey>;
+            /// Requests for sibling cancellation, in the order of their groups.
+            ScanSiblingRequests scan_sibling_requests: Read, sibling_request,
+                (page: $crate::storage::Page) -> Vec<$crate::storage::SiblingRequest>;
         }
     } };
 }

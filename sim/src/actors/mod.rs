@@ -3,6 +3,7 @@
 
 pub(crate) mod client;
 pub(crate) mod dispatcher;
+pub(crate) mod operator;
 pub(crate) mod reconciler;
 pub(crate) mod worker;
 
@@ -26,8 +27,10 @@ pub(crate) enum Role {
     Worker,
     /// Advances cascades as completions arrive.
     Dispatcher,
-    /// Runs the dependency reconciler and the reaper.
+    /// Runs the reconcilers.
     Reconciler,
+    /// Cancels the flow, or an execution.
+    Operator,
 }
 
 impl Role {
@@ -38,6 +41,7 @@ impl Role {
             Role::Worker => "worker",
             Role::Dispatcher => "dispatcher",
             Role::Reconciler => "reconciler",
+            Role::Operator => "operator",
         }
     }
 }
@@ -58,10 +62,10 @@ pub(crate) enum Progress {
 /// Which sweeps a reconciler runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Sweeps {
-    /// Both.
+    /// All of them.
     All,
-    /// The reaper only: the dispatchers drive the cascades alone.
-    ReaperOnly,
+    /// All but the dependency reconciler: the dispatchers drive the cascades alone.
+    WithoutDependency,
 }
 
 /// What a turn needs.
@@ -75,6 +79,8 @@ pub(crate) struct Stage<S> {
     pub(crate) nth: u8,
     pub(crate) flow: Arc<ValidFlow>,
     pub(crate) sweeps: Sweeps,
+    /// Somebody may cancel the flow.
+    pub(crate) operated: bool,
 }
 
 impl<S: Storage> Stage<S> {
@@ -98,5 +104,6 @@ pub(crate) async fn turn<S: Storage>(role: Role, stage: Stage<S>) -> Progress {
         Role::Worker => worker::turn(&stage).await,
         Role::Dispatcher => dispatcher::turn(&stage).await,
         Role::Reconciler => reconciler::turn(&stage).await,
+        Role::Operator => operator::turn(&stage).await,
     }
 }

@@ -1,5 +1,7 @@
-//! The reconciler: one tick of the dependency reconciler and one of the reaper.
+//! The reconciler: one tick of every reconciler that may find something in this universe.
 
+use sluicegate::EngineError;
+use sluicegate::reconcile::Report;
 use sluicegate::storage::{Scope, Storage};
 
 use crate::actors::{Progress, Stage, Sweeps};
@@ -7,20 +9,36 @@ use crate::plan::EngineKind;
 use crate::specimens::published;
 
 pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
-    let scope = Scope::default();
-    let reaped = stage.engine.reaper_tick(&scope).await;
-    let advanced = match (stage.sweeps, stage.kind) {
-        (Sweeps::ReaperOnly, _) => Ok(sluicegate::reconcile::Report::default()),
-        (Sweeps::All, EngineKind::Sluicegate) => stage.engine.dependency_tick(&scope).await,
-        (Sweeps::All, EngineKind::Published) => published::reconciler_tick(stage).await,
-    };
-    match (reaped, advanced) {
-        (Ok(reaped), Ok(advanced)) if reaped.errors + advanced.errors == 0 => {
-            match reaped.reconciled + advanced.reconciled {
-                0 => Progress::Idle,
-                _ => Progress::Worked,
-            }
-        }
-        _ => Progress::Failed,
+    match sweep(stage).await {
+        Ok(report) if report.errors > 0 => Progress::Failed,
+        Ok(report) if report.reconciled > 0 => Progress::Worked,
+        Ok(_) => Progress::Idle,
+        Err(_) => Progress::Failed,
     }
+}
+
+/// Every reconciler runs, whatever becomes of the one before it; the first error is the turn's.
+async fn sweep<S: Storage>(stage: &Stage<S>) -> Result<Report, EngineError> {
+    let scope = Scope::default();
+    let mut ticks = vec![stage.engine.reaper_tick(&scope).await];
+    match (stage.sweeps, stage.kind) {
+        (Sweeps::WithoutDependency, _) => {}
+        (Sweeps::All, EngineKind::Sluicegate) => {
+            ticks.push(stage.engine.dependency_tick(&scope).await);
+        }
+        (Sweeps::All, EngineKind::Published) => ticks.push(published::reconciler_tick(stage).await),
+    }
+    // What nobody can have asked for is not looked for.
+    let races = stage.flow.spec().groups.values().any(|policy| policy.cancels_remaining());
+    if races && stage.kind == EngineKind::Sluicegate {
+        ticks.push(stage.engine.sibling_tick(&scope).await);
+    }
+    if stage.operated && stage.kind == EngineKind::Sluicegate {
+        ticks.push(stage.engine.cancel_backlog_tick(&scope).await);
+    }
+    let mut report = Report::default();
+    for tick in ticks {
+        report += tick?;
+    }
+    Ok(report)
 }

@@ -1,12 +1,14 @@
 //! From the named arguments of a step to the verb with its typed argument: one arm a verb. What an
 //! argument leaves out has a default. Never draws anything.
 
+mod flows;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
 use sluicegate::retry::RetryPolicy;
-use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
+use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{
     Attempt, AttemptEnd, AttemptKey, ClaimQuery, Definition, Edge, EdgeFlip, EdgeKey, EventId,
     Execution, ExecutionWrite, Flow, Group, Guarded, NewEvent, NewExecution, OverdueScan, Page,
@@ -19,6 +21,7 @@ use super::calls::Call;
 use super::names::{NOWHERE, Names, is_name};
 use super::seen::Seen;
 use super::words::{Head, Words};
+use flows::CLOSINGS;
 
 /// What the clock of every schedule shows: nothing in it depends on the real one.
 pub const NOW: Timestamp = Timestamp(1_000_000_000);
@@ -74,6 +77,18 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
             Call::InsertSiblingRequests(given.rows(|row| given.sibling_request(row))?)
         }
         Verb::ReadClosings => Call::ReadClosings(given.flows()?),
+        Verb::LockFlow => Call::LockFlow(given.flow()?),
+        Verb::WriteFlow => Call::WriteFlow(given.flow_to_write()?),
+        Verb::InsertRequest => Call::InsertRequest(given.request()?),
+        Verb::ReadRequest => Call::ReadRequest(given.request_key()?),
+        Verb::WriteRequest => Call::WriteRequest(given.request_to_write()?),
+        Verb::InsertCancelBacklog => Call::InsertCancelBacklog(given.flows()?),
+        Verb::DeleteCancelBacklog => Call::DeleteCancelBacklog(given.locked_flows()?),
+        Verb::ReadMembers => Call::ReadMembers(given.members()?),
+        Verb::ReadFedGroups => Call::ReadFedGroups(given.executions("keys")?),
+        Verb::DeleteSiblingRequests => Call::DeleteSiblingRequests(given.locked_siblings()?),
+        Verb::ScanCancelBacklog => Call::ScanCancelBacklog(given.flow_page()?),
+        Verb::ScanSiblingRequests => Call::ScanSiblingRequests(given.page()?),
         Verb::ReadClock => Call::ReadClock,
         Verb::ScanUpstreams => Call::ScanUpstreams(UpstreamScan {
             page: given.page()?,
@@ -115,6 +130,7 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         Verb::ReadSubmission | Verb::DescribeExecution => &["key"],
         Verb::InsertFlow => &["flow", "closing", "request"],
         Verb::ReadFlow
+        | Verb::LockFlow
         | Verb::DescribeFlow
         | Verb::DescribeExecutions
         | Verb::DescribeGroups
@@ -124,7 +140,14 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         }
         Verb::InsertGroups => &["rows", "flow", "edges", "policy"],
         Verb::InsertEdges => &["rows", "accepts"],
-        Verb::InsertFlowChanges | Verb::ReadClosings => &["flows"],
+        Verb::InsertFlowChanges
+        | Verb::ReadClosings
+        | Verb::InsertCancelBacklog
+        | Verb::DeleteCancelBacklog => &["flows"],
+        Verb::WriteFlow => &["flow", "closing", "revision"],
+        Verb::InsertRequest | Verb::WriteRequest => &["flow", "request", "reply"],
+        Verb::ReadRequest => &["flow", "request"],
+        Verb::ReadMembers => &["flow", "after", "limit"],
         Verb::ReadGrants => &["request"],
         Verb::ClaimExecutions => &["request", "lanes", "kinds", "limit", "now", "worker"],
         Verb::LockExecutions
@@ -132,16 +155,19 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::LockGroups
         | Verb::ReadGroups
         | Verb::PendingEdges
-        | Verb::WithPendingEdges => &["keys"],
+        | Verb::WithPendingEdges
+        | Verb::ReadFedGroups => &["keys"],
         Verb::WriteExecutions => &["rows", "to", "guard", "result", "not_before", "propagated"],
         Verb::InsertAttempts => &["rows", "number", "end"],
         Verb::ReadAttempt => &["key", "number"],
         Verb::InsertEvents => &["rows", "incarnation", "outcome"],
         Verb::ResolveEdges => &["rows", "to"],
         Verb::WriteGroups => &["rows", "satisfied", "unsatisfied", "decision"],
-        Verb::InsertSiblingRequests => &["rows", "flow"],
+        Verb::InsertSiblingRequests | Verb::DeleteSiblingRequests => &["rows", "flow"],
         Verb::ScanUpstreams => &["after", "limit", "by"],
-        Verb::ScanStuckGroups => &["after", "limit"],
+        Verb::ScanStuckGroups | Verb::ScanCancelBacklog | Verb::ScanSiblingRequests => {
+            &["after", "limit"]
+        }
         Verb::ScanOverdue => &["after", "limit", "now"],
         Verb::PlanGroups => &["keys", "limit"],
         Verb::ReadEvent => &["key", "incarnation"],
@@ -267,17 +293,13 @@ impl Given<'_> {
     }
 
     fn new_flow(&self) -> Built<Flow> {
-        let closings = [
-            ("none", None),
-            ("flow_only", Some(ClosePolicy::FlowOnly)),
-            ("cancel_pending", Some(ClosePolicy::CancelPending)),
-            ("cancel_all", Some(ClosePolicy::CancelAll)),
-        ];
+        let closing = self.choice("closing", &CLOSINGS)?;
         Ok(Flow {
             key: self.flow()?,
             namespace: self.names.namespace(),
             instance_tag: Some("env=test".into()),
-            closing: self.choice("closing", &closings)?,
+            closing,
+            closed_by: closing.map(|_| self.names.request("closer")),
             revision: 0,
             content_hash: [9; 32],
             request: self.names.request(self.optional("request")?.unwrap_or("submit")),

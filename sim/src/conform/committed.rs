@@ -13,7 +13,7 @@ use crate::database::Database;
 /// varies is left out.
 const TABLES: &[(&str, &[&str])] = &[
     ("submission", &["key", "flow", "request"]),
-    ("flow", &["id", "closing", "revision", "request", "created_at"]),
+    ("flow", &["id", "closing", "closed_by", "revision", "request", "created_at"]),
     (
         "execution",
         &[
@@ -55,6 +55,8 @@ const TABLES: &[(&str, &[&str])] = &[
     ),
     ("flow_change", &["flow"]),
     ("sibling_request", &["downstream", "flow"]),
+    ("request", &["flow", "request", "reply"]),
+    ("cancel_backlog", &["flow"]),
 ];
 
 /// The statement that reads these lines from a schema; its parameter is the partition.
@@ -78,7 +80,8 @@ pub fn of_model(database: &Database, partition: Partition) -> Vec<String> {
     }
     for row in database.flows() {
         let closing = row.closing.map(codes::close_policy);
-        let line = lines.line("flow").add(row.key.id.0).maybe(closing).add(row.revision);
+        let line = lines.line("flow").add(row.key.id.0).maybe(closing);
+        let line = line.maybe(row.closed_by.map(|request| request.0)).add(row.revision);
         line.add(row.request.0).add(row.created_at.0);
     }
     let ids: Vec<_> = database.executions().map(|row| row.id).collect();
@@ -114,6 +117,13 @@ pub fn of_model(database: &Database, partition: Partition) -> Vec<String> {
     }
     for row in database.sibling_requests() {
         lines.line("sibling_request").add(row.group.uuid).add(row.flow.0);
+    }
+    for row in database.requests() {
+        let line = lines.line("request").add(row.key.flow.id.0).add(row.key.request.0);
+        line.add(hexadecimal(&row.reply));
+    }
+    for flow in database.cancel_backlog() {
+        lines.line("cancel_backlog").add(flow.id.0);
     }
     lines.0.sort();
     lines.0

@@ -31,6 +31,9 @@ const DOWNSTREAMS: &[&str] = &["c", "d"];
 const EXISTING: &[&str] = &["a", "b", "c", "d", "r", "s", "t", "u"];
 const NEW: &[&str] = &["n1", "n2", "n3"];
 const NOWHERE: &str = "z1";
+/// Flows that are locked; of two of them there are rows to change.
+const FLOWS_TO_LOCK: &[&str] = &["f", "f", "g", "h", NOWHERE];
+const REQUESTS: &[&str] = &["q1", "q2", "q3"];
 
 /// A source of chance.
 pub struct Dice(ChaCha8Rng);
@@ -217,6 +220,11 @@ fn setup(dice: &mut Dice) -> Vec<Words> {
         let claim = words(Verb::ClaimExecutions).with("request", &["q1"]);
         setup.push(claim.with("limit", &["2"]));
     }
+    if dice.percent(30) {
+        setup.push(words(Verb::InsertRequest).with("request", &["q1"]));
+        setup.push(words(Verb::InsertCancelBacklog).with("flows", &["f"]));
+        setup.push(words(Verb::InsertSiblingRequests).with("rows", &["c"]));
+    }
     setup.push(Words::control(Control::Commit));
     setup
 }
@@ -253,6 +261,7 @@ fn ended(dice: &mut Dice) -> Vec<&'static str> {
 
 fn draw_lock(dice: &mut Dice, verb: Verb) -> Words {
     match verb {
+        Verb::LockFlow => words(verb).with("flow", &[dice.pick(FLOWS_TO_LOCK)]),
         Verb::LockGroups => words(verb).with("keys", &keys(dice, &["c", "d", "n1"], 2)),
         Verb::LockExecutions | Verb::TakeExecutions => {
             let mut of = EXISTING.to_vec();
@@ -304,6 +313,10 @@ fn draw_insert(dice: &mut Dice, verb: Verb) -> Words {
             words(verb).with("rows", &rows)
         }
         Verb::InsertFlowChanges => words(verb).with("flows", &dice.some(&["f", "g"], 2)),
+        Verb::InsertRequest => words(verb)
+            .with("flow", &[dice.pick(&["f", "g"])])
+            .with("request", &[dice.pick(REQUESTS)]),
+        Verb::InsertCancelBacklog => words(verb).with("flows", &dice.some(&["f", "g", "h"], 2)),
         Verb::InsertSiblingRequests => words(verb).with("rows", &dice.some(&["c", "d", "n1"], 3)),
         Verb::InsertAttempts => {
             let rows = ended(dice);
@@ -358,6 +371,10 @@ fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
             }
             write
         }
+        Verb::WriteFlow
+        | Verb::WriteRequest
+        | Verb::DeleteCancelBacklog
+        | Verb::DeleteSiblingRequests => draw_flow_write(dice, verb, seen, names),
         _ if groups.is_empty() => draw_lock(dice, Verb::LockGroups),
         Verb::WriteGroups => {
             let counters = [["0", "0"], ["1", "0"], ["0", "1"], ["1", "1"], ["2", "0"]];
@@ -383,6 +400,33 @@ fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
     }
 }
 
+/// A write beside a locked flow, or the lock that it lacks.
+fn draw_flow_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
+    let locked = ["f", "g", "h"].into_iter().filter(|name| seen.flow(names.flow(name)).is_some());
+    let locked: Vec<&str> = locked.collect();
+    if locked.is_empty() {
+        return draw_lock(dice, Verb::LockFlow);
+    }
+    let flow = match dice.percent(15) {
+        true => NOWHERE,
+        false => dice.pick(&locked),
+    };
+    match verb {
+        Verb::WriteFlow => {
+            let closing = dice.pick(&["none", "flow_only", "cancel_pending", "cancel_all"]);
+            let write = words(verb).with("flow", &[flow]).with("closing", &[closing]);
+            if dice.percent(30) { write.with("revision", &["4"]) } else { write }
+        }
+        Verb::WriteRequest => {
+            let request = if dice.percent(20) { NOWHERE } else { dice.pick(REQUESTS) };
+            words(verb).with("flow", &[flow]).with("request", &[request]).with("reply", &["other"])
+        }
+        Verb::DeleteCancelBacklog => words(verb).with("flows", &keys(dice, &locked, 2)),
+        _ if !locked.contains(&"f") => draw_lock(dice, Verb::LockFlow),
+        _ => words(verb).with("rows", &keys(dice, &["c", "d", "n1"], 2)),
+    }
+}
+
 fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
     let flow = |dice: &mut Dice| dice.pick(&["f", "f", "g", "h", "z"]);
     let some = |dice: &mut Dice| {
@@ -398,6 +442,25 @@ fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
         | Verb::DescribeExecutions
         | Verb::DescribeGroups
         | Verb::DescribeEdges => words(verb).with("flow", &[flow(dice)]),
+        Verb::ReadRequest => {
+            let request = dice.pick(&["q1", "q2", "q3", "z1"]);
+            words(verb).with("flow", &[flow(dice)]).with("request", &[request])
+        }
+        Verb::ReadMembers => {
+            let mut read = words(verb).with("flow", &[flow(dice)]);
+            if dice.percent(30) {
+                read = read.with("after", &[dice.pick(&["a", "c", "s"])]);
+            }
+            if dice.percent(30) {
+                read = read.with("limit", &["2"]);
+            }
+            read
+        }
+        Verb::ScanCancelBacklog => {
+            let scan = words(verb);
+            let scan = if dice.percent(30) { scan.with("after", &["f"]) } else { scan };
+            if dice.percent(30) { scan.with("limit", &["1"]) } else { scan }
+        }
         Verb::ReadClosings => words(verb).with("flows", &keys(dice, &["f", "g", "h"], 3)),
         Verb::ReadAttempt => words(verb)
             .with("key", &[dice.pick(&["a", "b", "r", NOWHERE])])
@@ -407,9 +470,14 @@ fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
         Verb::ReadGroups | Verb::PendingEdges => {
             words(verb).with("keys", &keys(dice, &["c", "d", "n1"], 3))
         }
-        Verb::WithPendingEdges => words(verb).with("keys", &keys(dice, EXISTING, 4)),
+        Verb::WithPendingEdges | Verb::ReadFedGroups => {
+            words(verb).with("keys", &keys(dice, EXISTING, 4))
+        }
         Verb::PlanGroups => words(verb).with("keys", &keys(dice, &["a", "b", "r", "n2"], 3)),
-        Verb::ScanUpstreams | Verb::ScanStuckGroups | Verb::ScanOverdue => {
+        Verb::ScanUpstreams
+        | Verb::ScanStuckGroups
+        | Verb::ScanOverdue
+        | Verb::ScanSiblingRequests => {
             let mut scan = words(verb);
             if dice.percent(30) {
                 scan = scan.with("after", &[dice.pick(UPSTREAMS)]);

@@ -71,8 +71,14 @@ const EXCEPTIONS: &[(Verb, Cell, bool, &str)] = &[
     (Verb::ScanUpstreams, Cell::RowGone, false, "it names no row"),
     (Verb::ScanStuckGroups, Cell::RowGone, false, "it names no row"),
     (Verb::ScanOverdue, Cell::RowGone, false, "it names no row"),
+    (Verb::ScanCancelBacklog, Cell::RowGone, false, "it names no row"),
+    (Verb::ScanSiblingRequests, Cell::RowGone, false, "it names no row"),
     (Verb::ClaimExecutions, Cell::RowGone, false, "it names no row"),
     (Verb::WriteGroups, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::WriteFlow, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::WriteRequest, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::DeleteCancelBacklog, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::DeleteSiblingRequests, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::InsertFlowChanges, Cell::WaitsCommit, false, "its table has no key to meet on"),
     (Verb::InsertFlowChanges, Cell::WaitsRollback, false, "its table has no key to meet on"),
     (Verb::InsertFlowChanges, Cell::GuardFalse, false, "its table has no key to meet on"),
@@ -187,10 +193,10 @@ fn guard_was_false(answered: &Answered<'_>, reply: &Reply) -> bool {
     match reply {
         Reply::WriteExecutions(written) => written.len() < named(),
         Reply::ResolveEdges(flipped) => flipped.len() < named(),
-        Reply::InsertSubmission(inserted) | Reply::InsertFlow(inserted) => {
-            *inserted == Inserted::Exists
-        }
-        Reply::InsertSiblingRequests(()) => !answered.keys_new,
+        Reply::InsertSubmission(inserted)
+        | Reply::InsertFlow(inserted)
+        | Reply::InsertRequest(inserted) => *inserted == Inserted::Exists,
+        Reply::InsertSiblingRequests(()) | Reply::InsertCancelBacklog(()) => !answered.keys_new,
         _ => false,
     }
 }

@@ -260,9 +260,16 @@ fn held_by_others(model: &Model, seat: usize, seats: usize) -> BTreeSet<Executio
 }
 
 fn requests_are_new(model: &Model, call: &Call) -> bool {
-    let Call::InsertSiblingRequests(rows) = call else { return true };
-    let mut known = model.database.sibling_requests();
-    !known.any(|known| rows.iter().any(|row| row.group == known.group))
+    match call {
+        Call::InsertSiblingRequests(rows) => {
+            let mut known = model.database.sibling_requests();
+            !known.any(|known| rows.iter().any(|row| row.group == known.group))
+        }
+        Call::InsertCancelBacklog(flows) => {
+            !model.database.cancel_backlog().any(|known| flows.contains(&known))
+        }
+        _ => true,
+    }
 }
 
 impl Played {

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluicegate::identity::ExecutionId;
-use sluicegate::storage::{AttemptKey, EdgeKey, Execution, Group};
+use sluicegate::identity::{ExecutionId, FlowKey};
+use sluicegate::storage::{AttemptKey, EdgeKey, Execution, Flow, Group};
 
 use super::calls::{Call, Reply};
 
@@ -26,12 +26,18 @@ pub enum NewKey {
 /// Rows that a transaction holds.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Seen {
+    flows: BTreeMap<FlowKey, Flow>,
     executions: BTreeMap<ExecutionId, Execution>,
     groups: BTreeMap<ExecutionId, Group>,
     inserted: BTreeSet<NewKey>,
 }
 
 impl Seen {
+    /// A locked flow.
+    pub fn flow(&self, key: FlowKey) -> Option<&Flow> {
+        self.flows.get(&key)
+    }
+
     /// A locked execution.
     pub fn execution(&self, id: ExecutionId) -> Option<&Execution> {
         self.executions.get(&id)
@@ -70,6 +76,9 @@ impl Seen {
             }
             (_, Reply::LockGroups(rows)) => {
                 self.groups.extend(rows.iter().map(|row| (row.downstream, *row)));
+            }
+            (_, Reply::LockFlow(Some(row))) | (Call::WriteFlow(row), Reply::WriteFlow(1)) => {
+                self.flows.insert(row.key, row.clone());
             }
             (Call::WriteExecutions(writes), Reply::WriteExecutions(written)) => {
                 let written = writes.iter().filter(|write| written.contains(&write.after.id));

@@ -6,7 +6,7 @@ use sluicegate::storage::{Event, Execution};
 use crate::history::{Change, Commit};
 
 use super::Database;
-use super::rows::{Member, TableName, Target, on_table};
+use super::rows::{Backlog, Member, TableName, Target, on_table};
 use super::session::SessionId;
 use super::table::{Replaced, Slot, Table};
 
@@ -20,6 +20,8 @@ impl Database {
         commit.actor = state.actor;
         commit.clock = state.clock;
         commit.flow_changes.extend_from_slice(&state.flow_changes);
+        commit.closed_at_clock.extend_from_slice(&state.closed_at_clock);
+        commit.closed_at_claim.extend_from_slice(&state.closed_at_claim);
         let owned = std::mem::take(&mut state.owned);
         self.show_clock();
         commit.clock_highest = self.clock_highest.get();
@@ -59,7 +61,17 @@ impl Database {
                 new(&mut self.submissions, slot, |row| commit.submissions.push(row.clone()))
             }
             TableName::SiblingRequest => {
-                new(&mut self.sibling_requests, slot, |row| commit.sibling_requests.push(*row))
+                change(&mut self.sibling_requests, slot, &mut commit.sibling_requests)
+            }
+            TableName::Request => change(&mut self.requests, slot, &mut commit.requests),
+            TableName::Backlog => {
+                let Some(Replaced { before }) = self.backlog.settle(slot) else { return false };
+                let after = self.backlog.row(slot).committed;
+                let key = |row: Backlog| row.0;
+                commit
+                    .cancel_backlog
+                    .push(Change { before: before.map(key), after: after.map(key) });
+                true
             }
         }
     }
@@ -105,5 +117,9 @@ fn clear(commit: &mut Commit) {
     commit.attempts.clear();
     commit.events.clear();
     commit.sibling_requests.clear();
+    commit.requests.clear();
+    commit.cancel_backlog.clear();
     commit.flow_changes.clear();
+    commit.closed_at_clock.clear();
+    commit.closed_at_claim.clear();
 }

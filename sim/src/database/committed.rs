@@ -5,7 +5,8 @@ use std::hash::{Hash, Hasher};
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    Attempt, Definition, Edge, EdgeKey, Event, Execution, Flow, Group, SiblingRequest, Submission,
+    Attempt, Definition, Edge, EdgeKey, Event, Execution, Flow, Group, Request, SiblingRequest,
+    Submission,
 };
 use sluicegate::time::Timestamp;
 
@@ -78,6 +79,16 @@ impl Database {
         self.sibling_requests.committed()
     }
 
+    /// The committed requests, by flow and id.
+    pub fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.requests.committed()
+    }
+
+    /// The flows on the committed backlog of cancels, in key order.
+    pub fn cancel_backlog(&self) -> impl Iterator<Item = FlowKey> {
+        self.backlog.committed().map(|row| row.0)
+    }
+
     /// The committed flow changes, in the order of their commits.
     pub fn flow_changes(&self) -> &[FlowKey] {
         &self.flow_changes
@@ -116,6 +127,10 @@ impl Database {
         self.events.committed().for_each(|row| row.event.hash(hasher));
         hasher.write_u8(7);
         self.sibling_requests.committed().for_each(|row| row.hash(hasher));
+        hasher.write_u8(8);
+        self.requests.committed().for_each(|row| row.hash(hasher));
+        hasher.write_u8(9);
+        self.backlog.committed().for_each(|row| row.hash(hasher));
     }
 
     /// Deletes every committed event.

@@ -179,7 +179,7 @@ impl Database {
         self.end_insert(cursor, Ok(Ok(())))
     }
 
-    fn end_insert<T>(
+    pub(super) fn end_insert<T>(
         &mut self,
         cursor: &mut Cursor,
         inserted: Progress<Result<T>>,
@@ -191,7 +191,7 @@ impl Database {
     }
 
     /// Inserts a row unless its key is taken; waits while another session has it in flight.
-    fn insert_or_find<V: Stored>(
+    pub(super) fn insert_or_find<V: Stored>(
         &mut self,
         session: SessionId,
         key: &V::Key,
@@ -283,8 +283,7 @@ impl Database {
 
     /// An event with the labels of its execution, which are constant.
     fn labelled(&self, id: EventId, event: &NewEvent, execution: Slot) -> Event {
-        let row = self.executions.row(execution);
-        let member = row.committed.as_ref().or(row.dirty.as_ref());
+        let member = self.executions.row(execution).any_version();
         let definition = &member.expect("the statement's snapshot shows it").definition;
         let (namespace, instance_tag) =
             (definition.namespace.clone(), definition.instance_tag.clone());
@@ -316,7 +315,7 @@ impl Database {
 
 /// The rows in the order of their keys, as every backend inserts them: whoever meets on several
 /// keys meets on the lowest first.
-fn in_order<R: Clone, K: Ord>(rows: &[R], key: impl Fn(&R) -> K) -> Cow<'_, [R]> {
+pub(super) fn in_order<R: Clone, K: Ord>(rows: &[R], key: impl Fn(&R) -> K) -> Cow<'_, [R]> {
     if rows.is_sorted_by_key(&key) {
         return Cow::Borrowed(rows);
     }

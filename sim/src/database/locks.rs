@@ -1,6 +1,7 @@
 //! Row locks: acquiring, waiting, cycles of waiters, and the one lock order. The only place where a
 //! session starts to wait. Never reads a value.
 
+use sluicegate::identity::FlowKey;
 use sluicegate::mutants;
 
 use super::rows::{Stored, TableName, Target, on_table};
@@ -189,13 +190,24 @@ impl Database {
         );
     }
 
-    /// An edge is covered by the lock of its group.
+    /// An edge is covered by the lock of its group; what stands beside a flow, by that of the flow.
     fn is_covered(&self, session: SessionId, target: Target) -> bool {
-        if target.table != TableName::Edge {
-            return false;
-        }
-        let group = self.groups.find(&self.edges.row(target.slot).key.downstream);
-        group.is_some_and(|group| self.groups.row(group).owner == session)
+        let flow = match target.table {
+            TableName::Edge => {
+                let group = self.groups.find(&self.edges.row(target.slot).key.downstream);
+                return group.is_some_and(|group| self.groups.row(group).owner == session);
+            }
+            TableName::Request => Some(self.requests.row(target.slot).key.flow),
+            TableName::Backlog => Some(self.backlog.row(target.slot).key),
+            TableName::SiblingRequest => {
+                let row = self.sibling_requests.row(target.slot);
+                let partition = row.key.partition;
+                row.any_version().map(|request| FlowKey { partition, id: request.flow })
+            }
+            _ => None,
+        };
+        let flow = flow.and_then(|flow| self.flows.find(&flow));
+        flow.is_some_and(|flow| self.flows.row(flow).owner == session)
     }
 
     /// Records a lock that comes after one that stands later in the one order.

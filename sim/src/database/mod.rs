@@ -10,6 +10,7 @@
 
 mod commit;
 mod committed;
+mod flows;
 mod inserts;
 mod locks;
 mod mutants;
@@ -30,12 +31,12 @@ use std::cell::Cell;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    Attempt, AttemptKey, Edge, EdgeKey, Event, EventId, Flow, Group, SiblingRequest, Submission,
-    SubmissionKey,
+    Attempt, AttemptKey, Edge, EdgeKey, Event, EventId, Flow, Group, Request, RequestKey,
+    SiblingRequest, Submission, SubmissionKey,
 };
 use sluicegate::time::Timestamp;
 
-use rows::{EventKey, Member};
+use rows::{Backlog, EventKey, Member};
 use session::Session;
 use sets::Sets;
 use table::{Slot, Table};
@@ -78,6 +79,8 @@ pub struct Database {
     attempts: Table<AttemptKey, Attempt>,
     events: Table<EventKey, Event>,
     sibling_requests: Table<ExecutionId, SiblingRequest>,
+    requests: Table<RequestKey, Request>,
+    backlog: Table<FlowKey, Backlog>,
     flow_changes: Vec<FlowKey>,
     /// Slots of edges by upstream, sorted.
     edges_by_upstream: Vec<(ExecutionId, Slot)>,
@@ -114,6 +117,8 @@ impl Database {
         self.attempts.clear();
         self.events.clear();
         self.sibling_requests.clear();
+        self.requests.clear();
+        self.backlog.clear();
         self.flow_changes.clear();
         self.edges_by_upstream.clear();
         self.edge_upstreams.clear();
@@ -142,6 +147,8 @@ impl Database {
             attempts: self.attempts.frozen(),
             events: self.events.frozen(),
             sibling_requests: self.sibling_requests.frozen(),
+            requests: self.requests.frozen(),
+            backlog: self.backlog.frozen(),
             flow_changes: self.flow_changes.clone(),
             edges_by_upstream: self.edges_by_upstream.clone(),
             edge_upstreams: self.edge_upstreams.clone(),

@@ -20,6 +20,9 @@ impl Database {
     pub fn clock(&mut self, session: SessionId, cursor: &mut Cursor) -> Step<Result<Timestamp>> {
         self.read(cursor, |db| {
             let now = db.show_clock();
+            if db.session(session).clock.is_none() {
+                db.session_mut(session).closed_at_clock = db.cancelled_flows();
+            }
             db.session_mut(session).clock = Some(now);
             now
         })
@@ -128,7 +131,7 @@ impl Database {
         })
     }
 
-    fn read<T>(
+    pub(super) fn read<T>(
         &mut self,
         cursor: &mut Cursor,
         query: impl FnOnce(&mut Self) -> T,
@@ -136,7 +139,7 @@ impl Database {
         self.try_read(cursor, |db| Ok(query(db)))
     }
 
-    fn try_read<T>(
+    pub(super) fn try_read<T>(
         &mut self,
         cursor: &mut Cursor,
         query: impl FnOnce(&mut Self) -> Result<T>,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    Attempt, AttemptKey, Definition, Edge, EdgeKey, Event, Execution, Flow, Group, SiblingRequest,
-    Submission, SubmissionKey,
+    Attempt, AttemptKey, Definition, Edge, EdgeKey, Event, Execution, Flow, Group, Request,
+    RequestKey, SiblingRequest, Submission, SubmissionKey,
 };
 
 use super::Database;
@@ -21,6 +21,10 @@ pub(super) struct Member {
     pub(super) result: Option<Arc<[u8]>>,
 }
 
+/// A flow whose members are being cancelled.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Backlog(pub(super) FlowKey);
+
 /// The unique key of a completion event: an execution and its incarnation.
 pub(super) type EventKey = (ExecutionId, u32);
 
@@ -35,6 +39,8 @@ pub(super) enum TableName {
     Attempt,
     Event,
     SiblingRequest,
+    Request,
+    Backlog,
 }
 
 /// A row of some table.
@@ -60,12 +66,14 @@ impl TableName {
             TableName::Attempt => "attempt",
             TableName::Event => "completion_event",
             TableName::SiblingRequest => "sibling_request",
+            TableName::Request => "request",
+            TableName::Backlog => "cancel_backlog",
         }
     }
 
     /// Inserts meet each other there without a lock that comes first and keeps them apart.
     pub(super) fn insert_may_wait(self) -> bool {
-        matches!(self, TableName::Submission | TableName::Flow)
+        matches!(self, TableName::Submission | TableName::Flow | TableName::Request)
     }
 
     /// The place in the one lock order; `None` for tables that are covered by locks of another.
@@ -75,7 +83,7 @@ impl TableName {
             TableName::Flow => Some(1),
             TableName::Group => Some(3),
             TableName::Execution => Some(4),
-            TableName::SiblingRequest => Some(5),
+            TableName::SiblingRequest | TableName::Request | TableName::Backlog => Some(5),
             TableName::Event => Some(7),
             TableName::Edge | TableName::Attempt => None,
         }
@@ -112,6 +120,8 @@ stored! {
     Attempt, AttemptKey, Attempt, attempts;
     Event, EventKey, Event, events;
     SiblingRequest, ExecutionId, SiblingRequest, sibling_requests;
+    Request, RequestKey, Request, requests;
+    Backlog, FlowKey, Backlog, backlog;
 }
 
 /// Runs an expression on the table that a name stands for, borrowed as the brackets say.
@@ -148,6 +158,14 @@ macro_rules! on_table {
             }
             $crate::database::rows::TableName::SiblingRequest => {
                 let $table = $($borrow)+ $database.sibling_requests;
+                $body
+            }
+            $crate::database::rows::TableName::Request => {
+                let $table = $($borrow)+ $database.requests;
+                $body
+            }
+            $crate::database::rows::TableName::Backlog => {
+                let $table = $($borrow)+ $database.backlog;
                 $body
             }
         }

@@ -79,6 +79,10 @@ pub(super) struct Session {
     pub(super) waiting: Option<Target>,
     /// The last of its row locks in the one order; rows that it inserted do not count.
     pub(super) highest: Option<Target>,
+    /// Flows that were cancelled when it first read the clock.
+    pub(super) closed_at_clock: Vec<FlowKey>,
+    /// Flows that were cancelled when its claim statement began.
+    pub(super) closed_at_claim: Vec<FlowKey>,
     /// Flow changes that it inserted.
     pub(super) flow_changes: Vec<FlowKey>,
 }
@@ -90,6 +94,8 @@ impl Session {
         self.owned.clear();
         self.waiting = None;
         self.highest = None;
+        self.closed_at_clock.clear();
+        self.closed_at_claim.clear();
         self.flow_changes.clear();
     }
 }

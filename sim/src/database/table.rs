@@ -12,13 +12,38 @@ pub(super) const NO_SLOT: Slot = Slot::MAX;
 /// Below so many new rows each is put into the index by itself.
 const BULK_ROWS_MIN: usize = 8;
 
+/// What a session has made of a row.
+#[derive(Clone, Debug)]
+pub(super) enum Dirty<V> {
+    /// Its new version.
+    Written(V),
+    /// It is no more.
+    Deleted,
+}
+
+impl<K, V> Row<K, V> {
+    /// A version of the row, for what all of them agree on.
+    pub(super) fn any_version(&self) -> Option<&V> {
+        self.committed.as_ref().or(self.dirty.as_ref().and_then(Dirty::version))
+    }
+}
+
+impl<V> Dirty<V> {
+    fn version(&self) -> Option<&V> {
+        match self {
+            Dirty::Written(value) => Some(value),
+            Dirty::Deleted => None,
+        }
+    }
+}
+
 /// A row in two versions: the committed one, and that of the session that owns its lock.
 #[derive(Clone, Debug)]
 pub(super) struct Row<K, V> {
     pub(super) key: K,
     pub(super) committed: Option<V>,
     /// Exists only while the row has an owner.
-    pub(super) dirty: Option<V>,
+    pub(super) dirty: Option<Dirty<V>>,
     /// The session that holds the row lock, or wrote the row; zero for none.
     pub(super) owner: SessionId,
 }
@@ -32,8 +57,8 @@ pub(super) enum Place {
     Dead(Slot),
     /// A row that this session sees.
     Visible(Slot),
-    /// A row that another session has inserted or updated and not committed: whether the key is
-    /// taken will be known when that session's transaction ends.
+    /// A row that another session has inserted, updated or deleted and not committed: whether the
+    /// key is taken will be known when that session's transaction ends.
     InFlight(Slot),
 }
 
@@ -89,10 +114,10 @@ impl<K: Ord + Clone, V> Table<K, V> {
     /// The version that a statement of `session` sees: its own, else the committed one.
     pub(super) fn visible(&self, slot: Slot, session: SessionId) -> Option<&V> {
         let row = self.row(slot);
-        if row.owner == session && row.dirty.is_some() {
-            return row.dirty.as_ref();
+        match &row.dirty {
+            Some(dirty) if row.owner == session => dirty.version(),
+            _ => row.committed.as_ref(),
         }
-        row.committed.as_ref()
     }
 
     /// The visible version of the row with that key.
@@ -139,12 +164,17 @@ impl<K: Ord + Clone, V> Table<K, V> {
             Place::Free(position) => {
                 let slot = slot(self.rows.len());
                 self.index.insert(position, (key.clone(), slot));
-                self.rows.push(Row { key, committed: None, dirty: Some(value), owner });
+                self.rows.push(Row {
+                    key,
+                    committed: None,
+                    dirty: Some(Dirty::Written(value)),
+                    owner,
+                });
                 slot
             }
             Place::Dead(slot) => {
                 let row = self.row_mut(slot);
-                row.dirty = Some(value);
+                row.dirty = Some(Dirty::Written(value));
                 row.owner = owner;
                 slot
             }
@@ -160,7 +190,7 @@ impl<K: Ord + Clone, V> Table<K, V> {
 
     /// Adds a row that [`Table::index_from`] has to put into the index.
     pub(super) fn push(&mut self, key: K, value: V, owner: SessionId) {
-        self.rows.push(Row { key, committed: None, dirty: Some(value), owner });
+        self.rows.push(Row { key, committed: None, dirty: Some(Dirty::Written(value)), owner });
     }
 
     /// Puts every row from that slot on into the index, sorting once; false if a key came twice,
@@ -180,7 +210,11 @@ impl<K: Ord + Clone, V> Table<K, V> {
         let row = self.row_mut(slot);
         row.owner = 0;
         let dirty = row.dirty.take()?;
-        Some(Replaced { before: row.committed.replace(dirty) })
+        let after = match dirty {
+            Dirty::Written(value) => Some(value),
+            Dirty::Deleted => None,
+        };
+        Some(Replaced { before: std::mem::replace(&mut row.committed, after) })
     }
 
     /// Deletes every committed version.

@@ -1,14 +1,16 @@
 //! The verbs of kinds Lock and Take. Which rows they want is fixed in the statement's snapshot;
 //! what they return is each row as it stands once its lock is held.
 
-use sluicegate::identity::ExecutionId;
-use sluicegate::state::ClosePolicy;
-use sluicegate::storage::{ClaimQuery, Contention, Execution, Grant, Group, Result, StorageError};
+use sluicegate::identity::{ExecutionId, FlowKey};
+use sluicegate::state::{ClosePolicy, lets_start};
+use sluicegate::storage::{
+    ClaimQuery, Contention, Execution, Flow, Grant, Group, Result, StorageError,
+};
 
 use super::rows::{Member, Stored, TableName};
 use super::session::{Cursor, Progress, SessionId, Step};
 use super::sets::claim_key;
-use super::table::Slot;
+use super::table::{Dirty, Slot};
 use super::{Database, ModelMutant};
 
 impl Database {
@@ -75,10 +77,17 @@ impl Database {
         let limit = query.limit as usize;
         if self.start(cursor) {
             self.choose_claimable(session, cursor, query);
+            self.session_mut(session).closed_at_claim = self.cancelled_flows();
         }
         let still_claimable = |member: &Member| member.execution.is_claimable(query.now);
         let taken = self.take_candidates(session, cursor, limit, still_claimable);
         taken.map(|()| Ok(self.grant_best(session, cursor, query))).into()
+    }
+
+    /// The flows in which nothing may become ready any more.
+    pub(super) fn cancelled_flows(&self) -> Vec<FlowKey> {
+        let closed = |flow: &&Flow| flow.closing.is_some_and(|by| by != ClosePolicy::FlowOnly);
+        self.flows.committed().filter(closed).map(|flow| flow.key).collect()
     }
 
     /// What a planted bug does after a wait: the candidates of a statement are chosen anew.
@@ -135,8 +144,7 @@ impl Database {
 
     /// The lane of an execution, which is constant.
     fn lane(&self, slot: Slot) -> Option<&str> {
-        let row = self.executions.row(slot);
-        let member = row.committed.as_ref().or(row.dirty.as_ref());
+        let member = self.executions.row(slot).any_version();
         member.map(|member| &*member.definition.lane)
     }
 
@@ -177,7 +185,7 @@ impl Database {
         let execution = member.execution.granted(query);
         let granted = Member { execution, worker: Some(query.worker.clone()), ..member.clone() };
         let definition = (*granted.definition).clone();
-        self.executions.row_mut(slot).dirty = Some(granted);
+        self.executions.row_mut(slot).dirty = Some(Dirty::Written(granted));
         Some(Grant { execution, definition })
     }
 
@@ -234,6 +242,6 @@ impl Database {
             return false;
         }
         let flow = self.flows.see(&execution.flow_key(), session);
-        flow.is_some_and(|flow| matches!(flow.closing, None | Some(ClosePolicy::FlowOnly)))
+        flow.is_some_and(|flow| lets_start(flow.closing))
     }
 }

@@ -27,7 +27,7 @@ use sluicegate::with_verbs;
 use uuid::Uuid;
 
 use super::{Cursor, Database, SessionId, Step};
-use crate::history::Commit;
+use crate::history::{Change, Commit};
 
 const FLOW: FlowKey = FlowKey { partition: Partition(1), id: FlowId(Uuid::from_u128(1)) };
 const NOW: Timestamp = Timestamp(1_000_000);
@@ -51,6 +51,7 @@ fn flow() -> Flow {
         namespace: "tenant".into(),
         instance_tag: Some("env=test".into()),
         closing: None,
+        closed_by: None,
         revision: 0,
         content_hash: [0; 32],
         request: request(1),

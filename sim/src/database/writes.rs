@@ -11,7 +11,7 @@ use sluicegate::storage::{
 use super::Database;
 use super::rows::{Member, Stored};
 use super::session::{Cursor, NO_CANDIDATE, Progress, SessionId, Step};
-use super::table::Slot;
+use super::table::{Dirty, Slot};
 
 impl Database {
     /// Updates locked executions; returns the ids whose guard held, in id order.
@@ -27,9 +27,11 @@ impl Database {
                 self.choose_write(session, cursor, &write.after.id, guard);
             }
         }
-        self.write_candidates(session, cursor, |member: &Member, row| written(member, &rows[row]))
-            .map(|()| Ok(self.written_keys::<Member>(cursor)))
-            .into()
+        self.write_candidates(session, cursor, |member: &Member, row| {
+            written(member, &rows[row]).map(Dirty::Written)
+        })
+        .map(|()| Ok(self.written_keys::<Member>(cursor)))
+        .into()
     }
 
     /// Resolves pending edges of locked groups; returns those that it flipped, in key order.
@@ -44,9 +46,11 @@ impl Database {
                 self.choose_write(session, cursor, &flip.key, |edge: &Edge| may_flip(edge, flip));
             }
         }
-        self.write_candidates(session, cursor, |edge: &Edge, row| flipped(edge, &rows[row]))
-            .map(|()| Ok(self.written_keys::<Edge>(cursor)))
-            .into()
+        self.write_candidates(session, cursor, |edge: &Edge, row| {
+            flipped(edge, &rows[row]).map(Dirty::Written)
+        })
+        .map(|()| Ok(self.written_keys::<Edge>(cursor)))
+        .into()
     }
 
     /// Stores counters and decisions of locked groups; returns how many it changed.
@@ -62,7 +66,7 @@ impl Database {
             }
         }
         self.write_candidates(session, cursor, |group: &Group, row| {
-            Some(counted(group, &rows[row]))
+            Some(Dirty::Written(counted(group, &rows[row])))
         })
         .map(|()| Ok(self.written_keys::<Group>(cursor).len() as u64))
         .into()
@@ -70,7 +74,7 @@ impl Database {
 
     /// Adds one row of the argument to the candidates, as nothing if it is not visible or its guard
     /// does not hold.
-    fn choose_write<V: Stored>(
+    pub(super) fn choose_write<V: Stored>(
         &self,
         session: SessionId,
         cursor: &mut Cursor,
@@ -89,11 +93,11 @@ impl Database {
 
     /// Writes the candidates in the order of the argument. `after` re-checks the guard on the
     /// newest version; a candidate whose guard does not hold any more becomes nothing.
-    fn write_candidates<V: Stored>(
+    pub(super) fn write_candidates<V: Stored>(
         &mut self,
         session: SessionId,
         cursor: &mut Cursor,
-        after: impl Fn(&V, usize) -> Option<V>,
+        after: impl Fn(&V, usize) -> Option<Dirty<V>>,
     ) -> Progress<()> {
         while let Some(slot) = cursor.candidates.get(cursor.at).copied() {
             let row = cursor.at;
@@ -105,7 +109,7 @@ impl Database {
             cursor.at += 1;
             let table = V::table_mut(self);
             match table.visible(slot, session).and_then(|newest| after(newest, row)) {
-                Some(value) => table.row_mut(slot).dirty = Some(value),
+                Some(dirty) => table.row_mut(slot).dirty = Some(dirty),
                 None => cursor.candidates[row] = NO_CANDIDATE,
             }
             self.pause_after(acquired, cursor.at < cursor.candidates.len())?;
@@ -114,7 +118,7 @@ impl Database {
     }
 
     /// The keys of the candidates that were written, in key order; ends the statement.
-    fn written_keys<V: Stored>(&mut self, cursor: &mut Cursor) -> Vec<V::Key> {
+    pub(super) fn written_keys<V: Stored>(&mut self, cursor: &mut Cursor) -> Vec<V::Key> {
         let table = V::table(self);
         let written = cursor.candidates.iter().filter(|slot| **slot != NO_CANDIDATE);
         let mut keys: Vec<V::Key> = written.map(|slot| table.row(*slot).key.clone()).collect();

@@ -31,7 +31,7 @@ const STUCK_UPSTREAM_US: i64 = 2_500_000;
 /// A part of the liveness phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// The dispatchers drive the cascades; of the reconcilers only the reaper runs.
+    /// The dispatchers drive the cascades; of the reconcilers all run but that of dependencies.
     Dispatchers,
     /// The reconcilers drive them; the dispatchers are off and every event is deleted.
     Reconcilers,
@@ -143,7 +143,7 @@ impl Universe {
         self.phase_from = 0;
         self.awaken();
         self.sweeps = match part {
-            Part::Dispatchers => Sweeps::ReaperOnly,
+            Part::Dispatchers => Sweeps::WithoutDependency,
             Part::Reconcilers => Sweeps::All,
         };
         if self.visited_before() {

@@ -183,7 +183,7 @@ impl Universe {
             return false;
         }
         let woken = match actor.role {
-            Role::Client | Role::Reconciler => false,
+            Role::Client | Role::Reconciler | Role::Operator => false,
             // Only commits that wrote wake an idle actor.
             Role::Worker => {
                 actor.seen != world.news.watched_by(actor.role) && actor.next_at == i64::MAX
@@ -415,7 +415,8 @@ fn idle_until(role: Role, seen: u64, world: &World) -> i64 {
     match role {
         Role::Client | Role::Worker => i64::MAX,
         Role::Dispatcher | Role::Reconciler if seen == world.news.watched_by(role) => i64::MAX,
-        Role::Dispatcher | Role::Reconciler => world.now + POLL_US,
+        // An operator that is idle has not heard of a flow yet.
+        Role::Dispatcher | Role::Reconciler | Role::Operator => world.now + POLL_US,
     }
 }
 

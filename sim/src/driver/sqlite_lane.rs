@@ -10,11 +10,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
+use sluicegate::state::ClosePolicy;
 use sluicegate::storage::sqlite::{Offload, SqliteOptions, SqliteStorage};
 use sluicegate::storage::{
     Attempt, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventId, ExecutionWrite, Flow,
-    Grant, Group, Inserted, NewEvent, NewExecution, Result, SiblingRequest, Snapshot, Storage,
-    Submission, Transaction, Verb,
+    Grant, Group, Inserted, NewEvent, NewExecution, Request, RequestKey, Result, SiblingRequest,
+    Snapshot, Storage, Submission, Transaction, Verb,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
@@ -29,7 +30,7 @@ type Backend = <SqliteStorage as Storage>::Transaction;
 type Reader = <SqliteStorage as Storage>::Snapshot;
 
 /// The tables that a universe leaves rows in.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 11] = [
     "submission",
     "flow",
     "execution",
@@ -39,6 +40,8 @@ const TABLES: [&str; 9] = [
     "completion_event",
     "flow_change",
     "sibling_request",
+    "request",
+    "cancel_backlog",
 ];
 
 /// One file a thread, emptied between universes.
@@ -234,7 +237,9 @@ struct Touched {
     submissions: Vec<Submission>,
     attempts: Vec<Attempt>,
     events: Vec<NewEvent>,
-    requests: Vec<SiblingRequest>,
+    siblings: BTreeMap<ExecutionId, Option<SiblingRequest>>,
+    requests: BTreeMap<RequestKey, Request>,
+    backlog: BTreeMap<FlowKey, Option<FlowKey>>,
     changes: Vec<FlowKey>,
 }
 
@@ -366,7 +371,27 @@ impl Note for Touched {
         self.groups.extend(rows.iter().map(|row| row.downstream));
     }
     fn insert_sibling_requests(&mut self, rows: &[SiblingRequest], (): &()) {
-        self.requests.extend(rows);
+        self.siblings.extend(rows.iter().map(|row| (row.group, Some(*row))));
+    }
+    fn delete_sibling_requests(&mut self, _: &[SiblingRequest], reply: &Vec<ExecutionId>) {
+        self.siblings.extend(reply.iter().map(|group| (*group, None)));
+    }
+    fn write_flow(&mut self, row: &Flow, _: &u64) {
+        self.flows.push(row.clone());
+    }
+    fn insert_request(&mut self, row: &Request, reply: &Inserted) {
+        if *reply == Inserted::New {
+            self.requests.insert(row.key, row.clone());
+        }
+    }
+    fn write_request(&mut self, row: &Request, _: &u64) {
+        self.requests.insert(row.key, row.clone());
+    }
+    fn insert_cancel_backlog(&mut self, flows: &[FlowKey], (): &()) {
+        self.backlog.extend(flows.iter().map(|flow| (*flow, Some(*flow))));
+    }
+    fn delete_cancel_backlog(&mut self, _: &[FlowKey], reply: &Vec<FlowKey>) {
+        self.backlog.extend(reply.iter().map(|flow| (*flow, None)));
     }
 }
 
@@ -407,9 +432,19 @@ fn read_back(world: &mut World, backend: &mut Backend, touched: &Touched) -> Res
     let executions = now(backend.lock_executions(&executions))?;
     let groups = now(backend.read_groups(&groups))?;
     let mirror = world.judge.mirror();
-    let mut rows = Commit { clock: touched.clock, ..Commit::default() };
+    let closed = |flow: &&Flow| flow.closing.is_some_and(|by| by != ClosePolicy::FlowOnly);
+    // Its transactions come one after the other: what was closed before a claim commits was closed
+    // before it began.
+    let closed: Vec<FlowKey> = mirror.flows().iter().filter(closed).map(|flow| flow.key).collect();
+    let mut rows = Commit {
+        clock: touched.clock,
+        closed_at_clock: closed.clone(),
+        closed_at_claim: closed,
+        ..Commit::default()
+    };
     for row in &touched.flows {
-        rows.flows.push(Change { before: None, after: Some(row.clone()) });
+        let before = mirror.flow(row.key).cloned();
+        rows.flows.push(Change { before, after: Some(row.clone()) });
     }
     for row in executions {
         let before = mirror.execution(row.id).copied();
@@ -438,7 +473,22 @@ fn read_back(world: &mut World, backend: &mut Backend, touched: &Touched) -> Res
     rows.submissions.extend(touched.submissions.iter().cloned());
     rows.attempts.extend(&touched.attempts);
     rows.events.extend(touched.events.iter().map(|event| (EventId(0), *event)));
-    rows.sibling_requests.extend(&touched.requests);
+    for (group, after) in &touched.siblings {
+        let before = mirror.sibling_request(*group).copied();
+        if before != *after {
+            rows.sibling_requests.push(Change { before, after: *after });
+        }
+    }
+    for (key, after) in &touched.requests {
+        let before = mirror.request(*key).cloned();
+        rows.requests.push(Change { before, after: Some(after.clone()) });
+    }
+    for (flow, after) in &touched.backlog {
+        let before = mirror.cancel_backlog().contains(flow).then_some(*flow);
+        if before != *after {
+            rows.cancel_backlog.push(Change { before, after: *after });
+        }
+    }
     rows.flow_changes.extend(&touched.changes);
     world.commit = rows;
     Ok(())
@@ -454,7 +504,9 @@ impl Touched {
             && self.submissions.is_empty()
             && self.attempts.is_empty()
             && self.events.is_empty()
+            && self.siblings.is_empty()
             && self.requests.is_empty()
+            && self.backlog.is_empty()
             && self.changes.is_empty())
     }
 }

@@ -32,6 +32,12 @@ sometimes! {
     LeaseLost "a worker was told that its lease is lost";
     ZombieFenced "a worker that had stood still was fenced";
     SiblingRequested "a sibling cancellation was requested";
+    SiblingCancelled "a decided join cancelled what it no longer needed";
+    FlowCancelled "an operator cancelled a flow";
+    MemberCancelled "an operator cancelled an execution";
+    LeaseRevoked "a cancel ended a live lease";
+    Backlogged "a cancel left members to the backlog";
+    CancelledInsteadOfReady "a member of a cancelled flow was cancelled where it would be ready";
     Skipped "an execution was skipped";
     SkippedByCascade "one hop skipped more than one execution";
     Requeued "an attempt was retried";
@@ -132,14 +138,30 @@ impl Tally {
         let resolved = |edge: &sluicegate::storage::Edge| edge.resolution != Resolution::Pending;
         let flipped = commit.edges.iter().any(|change| change.after.as_ref().is_some_and(resolved));
         self.hops += u64::from(flipped);
-        if !commit.sibling_requests.is_empty() {
+        if commit.sibling_requests.iter().any(|change| change.after.is_some()) {
             self.sometimes(Sometimes::SiblingRequested);
+        }
+        if commit.cancel_backlog.iter().any(|change| change.after.is_some()) {
+            self.sometimes(Sometimes::Backlogged);
+        }
+        let revoked = sluicegate::storage::AttemptEnd::Revoked;
+        if commit.attempts.iter().any(|attempt| attempt.end == revoked) {
+            self.sometimes(Sometimes::LeaseRevoked);
         }
         let mut skipped = 0;
         for change in &commit.executions {
             let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
             match (before.state, after.state) {
                 (State::Blocked, State::Terminal(Outcome::Skipped)) => skipped += 1,
+                (before, State::Terminal(Outcome::Cancelled)) => match after.cause {
+                    Some(Cause::Sibling) => self.sometimes(Sometimes::SiblingCancelled),
+                    Some(Cause::Operator) => self.sometimes(Sometimes::MemberCancelled),
+                    _ if !commit.requests.is_empty() => self.sometimes(Sometimes::FlowCancelled),
+                    _ if before == State::Blocked || before == State::Active => {
+                        self.sometimes(Sometimes::CancelledInsteadOfReady);
+                    }
+                    _ => {}
+                },
                 (State::Active, State::Ready) => self.sometimes(Sometimes::Requeued),
                 (State::Active, State::Terminal(_))
                     if after.cause == Some(Cause::AttemptsExhausted) =>

@@ -128,6 +128,7 @@ impl Universe {
         settings.hop.groups_max = plan.hop_groups_max;
         settings.hop.upstreams_max = plan.hop_upstreams_max;
         settings.hop.hops_max = 100_000;
+        settings.cancel_batch = plan.cancel_batch;
         Ok(Self {
             flow: Arc::new(flow),
             actors: cast(&plan),
@@ -261,6 +262,7 @@ impl Universe {
             nth: self.actors[index].nth,
             flow: Arc::clone(&self.flow),
             sweeps: self.sweeps,
+            operated: self.plan.cast.operators > 0,
         }
     }
 
@@ -377,6 +379,7 @@ fn cast(plan: &Plan) -> Vec<Actor> {
         (Role::Worker, cast.workers),
         (Role::Dispatcher, cast.dispatchers),
         (Role::Reconciler, cast.reconcilers),
+        (Role::Operator, cast.operators),
     ];
     let mut actors = Vec::new();
     for (role, count) in roles {

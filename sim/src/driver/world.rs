@@ -5,6 +5,7 @@
 use std::cell::{Cell, RefCell};
 
 use sluicegate::environment::{Environment, Notice};
+use sluicegate::identity::FlowKey;
 use sluicegate::state::State;
 use sluicegate::storage::{StorageError, Verb};
 use sluicegate::time::Timestamp;
@@ -117,28 +118,37 @@ pub(crate) struct News {
     ready: u64,
     /// Those that left something to propagate.
     ended: u64,
+    /// Those that asked for a cancel, or decided what may have kept one waiting.
+    asked: u64,
 }
 
 impl News {
     /// What an actor of that role watches.
     pub(crate) fn watched_by(self, role: Role) -> u64 {
         match role {
-            Role::Client => 0,
+            // These act when they like.
+            Role::Client | Role::Operator => 0,
             Role::Worker => self.ready,
+            Role::Dispatcher => self.ended,
             // What a reaper acts on comes with time, not with a commit.
-            Role::Dispatcher | Role::Reconciler => self.ended,
+            Role::Reconciler => self.ended + self.asked,
         }
     }
 
-    fn of_commit(&mut self, commit: &Commit) {
+    fn of_commit(&mut self, commit: &Commit, asked_before: bool) {
         let rows = || commit.executions.iter().filter_map(|change| change.after.as_ref());
         self.ready += u64::from(rows().any(|row| row.state == State::Ready));
         self.ended += u64::from(rows().any(|row| row.state.is_terminal() && !row.propagated));
+        let asks = commit.sibling_requests.iter().any(|change| change.after.is_some())
+            || commit.cancel_backlog.iter().any(|change| change.after.is_some());
+        let moves_on = asked_before && (!commit.groups.is_empty() || !commit.executions.is_empty());
+        self.asked += u64::from(asks || moves_on);
     }
 
     fn of_everything(&mut self) {
         self.ready += 1;
         self.ended += 1;
+        self.asked += 1;
     }
 }
 
@@ -171,6 +181,8 @@ pub(crate) struct World {
     pub(crate) judged: EngineKind,
     pub(crate) commit: Commit,
     pub(crate) violation: Option<Violation>,
+    /// The flow that a client was told of first.
+    pub(crate) told_flow: Option<FlowKey>,
     /// What idle actors would find if they looked.
     pub(crate) news: News,
     /// When the last commit wrote, in virtual time.
@@ -224,6 +236,7 @@ impl World {
             judged: EngineKind::Sluicegate,
             commit: Commit::default(),
             violation: None,
+            told_flow: None,
             news: News::default(),
             written_at: 0,
             sessions: 0,
@@ -236,7 +249,7 @@ impl World {
     /// Begins a universe.
     pub(crate) fn reset(&mut self, plan: &Plan, tape: Tape) {
         let cast = plan.cast;
-        let actors = usize::from(cast.clients + cast.workers + cast.dispatchers + cast.reconcilers);
+        let actors = usize::from(cast.actors());
         self.lane = plan.lane;
         self.now = 0;
         self.clock_offset = EPOCH_US;
@@ -245,6 +258,7 @@ impl World {
         self.clock_stepped_forward = false;
         self.database.reset();
         self.database.granular = plan.granular;
+        self.told_flow = None;
         self.slots.clear();
         self.slots.resize_with(actors, Slot::default);
         self.lingering.clear();
@@ -327,7 +341,9 @@ impl World {
     pub(crate) fn committed(&mut self, actor: ActorId) {
         self.commit.actor = actor;
         self.commit.clock_highest = Timestamp(self.clock_highest);
-        self.news.of_commit(&self.commit);
+        let mirror = self.judge.mirror();
+        let asked = !mirror.sibling_requests().is_empty() || !mirror.cancel_backlog().is_empty();
+        self.news.of_commit(&self.commit, asked);
         self.written_at = self.now;
         let order = self.database.order_violation();
         self.tally.commit(&self.commit);
@@ -360,6 +376,9 @@ impl World {
     /// Hands an observation to the judge.
     pub(crate) fn observe(&mut self, actor: ActorId, observation: &Observation) {
         self.trace.observe(self.now, actor, observation);
+        if let Observation::Submitted { flow, .. } = observation {
+            self.told_flow.get_or_insert(*flow);
+        }
         if let Observation::LeaseLost { .. } = observation {
             self.tally.sometimes(Sometimes::LeaseLost);
             if self.slots[usize::from(actor)].stood_still {

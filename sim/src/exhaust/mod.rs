@@ -107,7 +107,7 @@ impl Settings {
     /// One of each; a second dispatcher where they can get into each other's way.
     fn cast(&self) -> Cast {
         let dispatchers = if self.delays == 0 { 1 } else { 2 };
-        Cast { clients: 1, workers: 1, dispatchers, reconcilers: 1 }
+        Cast { clients: 1, workers: 1, dispatchers, reconcilers: 1, operators: 0 }
     }
 
     fn plan(&self, graph: &Graph, delays: u32) -> Plan {
@@ -124,6 +124,7 @@ impl Settings {
             granular: delays > 0,
             hop_groups_max: 256,
             hop_upstreams_max: 1_000,
+            cancel_batch: sluicegate::Settings::default().cancel_batch,
             heal_after: 0,
             odds: Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
             counting: true,

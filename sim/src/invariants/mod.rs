@@ -12,6 +12,8 @@ mod i07_leases;
 mod i08_drain;
 mod i09_legal_states;
 mod i11_attempts;
+mod i12_cancels;
+mod i13_siblings;
 mod i15_contention;
 mod i16_replies;
 mod i18_sequential;
@@ -60,6 +62,8 @@ pub static TABLE: &[Invariant] = &[
     i08_drain::INVARIANT,
     i09_legal_states::INVARIANT,
     i11_attempts::INVARIANT,
+    i12_cancels::INVARIANT,
+    i13_siblings::INVARIANT,
     i15_contention::INVARIANT,
     i16_replies::INVARIANT,
     i18_sequential::INVARIANT,

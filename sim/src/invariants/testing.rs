@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::identity::{ExecutionId, FlowId, FlowKey, PartitionCount, RequestId};
-use sluicegate::policy::{AcceptSet, Decision, JoinPolicy};
+use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
 use sluicegate::retry::{Backoff, RetryPolicy};
-use sluicegate::state::{Cause, Outcome, State};
+use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
 use sluicegate::storage::{
     Attempt, AttemptEnd, Edge, EdgeKey, EventId, Execution, Flow, Group, Lease, NewEvent, Reported,
-    Resolution, Submission, SubmissionKey,
+    Request, RequestKey, Resolution, SiblingRequest, Submission, SubmissionKey,
 };
 use sluicegate::time::{Timestamp, micros};
 use uuid::Uuid;
@@ -273,6 +273,9 @@ impl Story {
         group.decision =
             oracle::decide(group.policy, group.edges, group.satisfied, group.unsatisfied);
         commit.groups.push(Change { before: Some(before), after: Some(group) });
+        if before.decision == Decision::Undecided {
+            commit.sibling_requests.extend(Self::ask(&group));
+        }
         let row = *self.mirror.execution(downstream).expect("a group has a downstream");
         if row.state != State::Blocked || group.decision == Decision::Undecided {
             return;
@@ -286,6 +289,87 @@ impl Story {
             commit.events.push((number, event(&row, Outcome::Skipped, self.now)));
         }
         commit.executions.push(Change { before: Some(row), after: Some(moved) });
+    }
+
+    /// A request row where a decided join leaves upstreams that it no longer needs.
+    fn ask(group: &Group) -> Option<Change<SiblingRequest>> {
+        let asks = group.policy.on_satisfied() == Some(OnSatisfied::CancelRemaining);
+        let open = group.satisfied + group.unsatisfied < group.edges;
+        let request = SiblingRequest { group: group.downstream, flow: group.flow };
+        (asks && open && group.decision != Decision::Undecided).then(|| new(request))
+    }
+
+    /// The execution is cancelled for this reason; a live lease is revoked.
+    fn cancel(&self, name: &str, cause: Cause, commit: &mut Commit) {
+        let outcome = Outcome::Cancelled;
+        if self.row(name).lease.is_some() {
+            let reported = Reported::Finished(outcome);
+            commit.attempts.push(self.attempt(name, AttemptEnd::Revoked, reported));
+        }
+        commit.events.push(self.completion(name, outcome));
+        commit.executions.push(self.change(name, |row| finish(row, outcome, cause, self.now)));
+    }
+
+    /// A decided join cancels an execution.
+    pub(crate) fn cancel_sibling(self, name: &str) -> Story {
+        let mut commit = Commit::default();
+        self.cancel(name, Cause::Sibling, &mut commit);
+        self.commit(commit)
+    }
+
+    /// The request of a decided join is taken away.
+    pub(crate) fn serve(self, name: &str) -> Story {
+        let before = Some(*self.mirror.sibling_request(id(name)).expect("the join has asked"));
+        let sibling_requests = vec![Change { before, after: None }];
+        self.commit(Commit { sibling_requests, ..Commit::default() })
+    }
+
+    /// The request of a decided join whose upstreams have all ended is taken away, if it has one.
+    pub(crate) fn serve_what_is_left(self, name: &str) -> Story {
+        match self.mirror.sibling_request(id(name)) {
+            Some(_) => self.serve(name),
+            None => self,
+        }
+    }
+
+    /// Request 5 closes the flow, cancels these members and leaves so many to be looked at.
+    pub(crate) fn close(self, policy: ClosePolicy, names: &[&str], remaining: u64) -> Story {
+        let mut commit = Commit::default();
+        for name in names {
+            self.cancel(name, Cause::Flow, &mut commit);
+        }
+        let closed = Flow { closing: Some(policy), closed_by: Some(request(5)), ..flow_row() };
+        commit.flows.push(Change { before: Some(flow_row()), after: Some(closed) });
+        let ids = names.iter().flat_map(|name| id(name).uuid.into_bytes());
+        let reply = remaining.to_be_bytes().into_iter().chain(ids).collect();
+        let key = RequestKey { flow: flow_key(), request: request(5) };
+        commit.requests.push(new(Request { key, content_hash: [0; 32], reply }));
+        self.commit(commit)
+    }
+
+    /// The flow is open again.
+    pub(crate) fn reopen(self) -> Story {
+        let before = self.mirror.flow(flow_key()).cloned();
+        let flows = vec![Change { before, after: Some(flow_row()) }];
+        self.commit(Commit { flows, ..Commit::default() })
+    }
+
+    /// The flow comes on the backlog.
+    pub(crate) fn backlog(self) -> Story {
+        let cancel_backlog = vec![new(flow_key())];
+        self.commit(Commit { cancel_backlog, ..Commit::default() })
+    }
+
+    /// The reply to request 5.
+    pub(crate) fn flow_cancelled(policy: ClosePolicy, names: &[&str], done: bool) -> Observation {
+        let cancelled = names.iter().map(|name| id(name)).collect();
+        let (flow, request) = (flow_key(), request(5));
+        Observation::FlowCancelled { flow, request, policy, cancelled, done }
+    }
+
+    /// The reply to a call to cancel an execution.
+    pub(crate) fn execution_cancelled(name: &str, ended: Option<Outcome>) -> Observation {
+        Observation::ExecutionCancelled { execution: id(name), ended }
     }
 
     fn completion(&self, name: &str, outcome: Outcome) -> (EventId, NewEvent) {
@@ -487,6 +571,7 @@ fn flow_row() -> Flow {
         namespace: Arc::from("tenant"),
         instance_tag: None,
         closing: None,
+        closed_by: None,
         revision: 0,
         content_hash: [0; 32],
         request: request(1),

@@ -2,7 +2,7 @@
 
 use sluicegate::mutants::Mutant;
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
-use sluicegate::state::{Outcome, State};
+use sluicegate::state::{ClosePolicy, Outcome, State};
 use sluicegate::storage::{AttemptEnd, Execution, Reported};
 
 use super::testing::{History, LEASE, RETRY_DELAY, Story, after};
@@ -10,6 +10,7 @@ use super::{Judge, TABLE};
 use crate::history::{Commit, Holder, Observation};
 
 const ANY: JoinPolicy = JoinPolicy::AnyOf { on_satisfied: OnSatisfied::LetRun };
+const RACE: JoinPolicy = JoinPolicy::AnyOf { on_satisfied: OnSatisfied::CancelRemaining };
 
 #[test]
 fn every_invariant_rejects_its_histories_at_their_last_step() {
@@ -52,6 +53,7 @@ fn joined(policy: JoinPolicy, outcomes: [Outcome; 2], c_runs: bool) -> Story {
     for (name, outcome) in ["a", "b"].into_iter().zip(outcomes) {
         story = story.grant(name).complete(name, outcome).hop(&[name]);
     }
+    story = story.serve_what_is_left("c");
     if c_runs {
         story = story.grant("c").complete("c", Outcome::Succeeded);
     }
@@ -74,6 +76,24 @@ fn lawful() -> Vec<History> {
         joined(ANY, [Failed, Failed], false).ends("none of two"),
         joined(two, [Succeeded, Succeeded], true).ends("quorum of two"),
         joined(two, [Failed, Succeeded], false).ends("quorum lost"),
+        Story::join(RACE)
+            .grant("b")
+            .grant("a")
+            .complete("a", Succeeded)
+            .hop(&["a"])
+            .cancel_sibling("b")
+            .serve("c")
+            .hop(&["b"])
+            .grant("c")
+            .complete("c", Succeeded)
+            .quiescent()
+            .ends("a race cancels its loser"),
+        Story::chain()
+            .close(ClosePolicy::CancelPending, &["a", "b"], 0)
+            .told(Story::flow_cancelled(ClosePolicy::CancelPending, &["a", "b"], true))
+            .hop(&["a"])
+            .quiescent()
+            .ends("a flow is cancelled"),
         Story::join(JoinPolicy::AllOf)
             .grant("a")
             .grant("b")

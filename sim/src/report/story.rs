@@ -202,6 +202,18 @@ impl Story<'_> {
             Observation::Submitted { flow, .. } => {
                 format!("is told that {} exists", self.names.flow(*flow))
             }
+            Observation::FlowCancelled { policy, cancelled, done, .. } => {
+                let progress = if *done { "done" } else { "in progress" };
+                let count = cancelled.len();
+                format!("is told that {} cancelled {count} members, {progress}", policy.name())
+            }
+            Observation::ExecutionCancelled { execution, ended: None } => {
+                format!("is told that it cancelled {}", self.names.execution(*execution))
+            }
+            Observation::ExecutionCancelled { execution, ended: Some(outcome) } => {
+                let name = self.names.execution(*execution);
+                format!("is told that {name} had ended as {}", outcome.name())
+            }
             Observation::Granted { holder } => format!("is given {}", name(holder)),
             Observation::Reported { holder, end, reported } => {
                 format!("is told of {}: {}", name(holder), commit::ended(*end, *reported))

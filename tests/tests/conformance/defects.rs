@@ -6,8 +6,9 @@ use sluicegate::identity::ExecutionId;
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::conformance::{Concurrency, Subject, run_all, run_some};
 use sluicegate::storage::{
-    ClaimQuery, EdgeFlip, Execution, ExecutionWrite, Flow, Grant, Group, Guarded, NewEvent,
-    OverdueScan, Page, PlanQuery, ResultChange, UpstreamScan, Verb,
+    ClaimQuery, EdgeFlip, Execution, ExecutionWrite, FedGroup, Flow, FlowPage, Grant, Group,
+    Guarded, MemberQuery, NewEvent, OverdueScan, Page, PlanQuery, Request, ResultChange,
+    SiblingRequest, UpstreamScan, Verb,
 };
 use sluicegate_sim::database::ModelMutant;
 use sluicegate_sim::database::storage::DatabaseStorage;
@@ -218,6 +219,38 @@ async fn what_is_not_stored_as_written_is_rejected() {
     for (case, arguments) in checks {
         rejects(case, of_arguments(arguments)).await;
     }
+}
+
+#[tokio::test]
+async fn what_changes_a_flow_and_is_wrong_is_rejected() {
+    let checks: [(&str, Tamper); 5] = [
+        ("a_closed_flow_reads_back", |_, row| {
+            change::<Flow>(row, |row| row.closed_by = None);
+        }),
+        ("only_the_reply_of_a_record_changes", |verb, row| {
+            if verb == Verb::InsertRequest {
+                change::<Request>(row, |row| row.content_hash = [8; 32]);
+            }
+        }),
+        ("the_backlog_comes_in_pages", |_, page| {
+            change::<FlowPage>(page, |page| page.after = None);
+        }),
+        ("members_that_have_not_ended_come_in_pages", |_, query| {
+            change::<MemberQuery>(query, |query| query.after = None);
+        }),
+        ("served_sibling_requests_are_gone", |verb, rows| {
+            if verb == Verb::DeleteSiblingRequests {
+                change::<Vec<SiblingRequest>>(rows, Vec::clear);
+            }
+        }),
+    ];
+    for (case, arguments) in checks {
+        rejects(case, of_arguments(arguments)).await;
+    }
+    let shuffled = of_reply(|_, reply| {
+        change::<Vec<FedGroup>>(reply, |groups| groups.reverse());
+    });
+    rejects("groups_that_are_fed_come_in_key_order", shuffled).await;
 }
 
 /// The simulated Postgres with a planted bug.

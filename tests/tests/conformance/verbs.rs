@@ -79,6 +79,7 @@ fn flow() -> sluicegate::storage::Flow {
         namespace: "tenant".into(),
         instance_tag: None,
         closing: None,
+        closed_by: None,
         revision: 0,
         content_hash: [0; 32],
         request: RequestId(key().id.0),

@@ -45,6 +45,7 @@ mod faults;
 mod flows;
 mod groups;
 mod plans;
+mod requests;
 mod rows;
 mod scans;
 mod scene;
@@ -148,6 +149,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         groups::cases,
         edges::cases,
         plans::cases,
+        requests::cases,
         scans::cases,
         snapshots::cases,
         concurrency::cases,

@@ -49,6 +49,7 @@ pub(super) fn flow(key: FlowKey) -> Flow {
         namespace: "tenant".into(),
         instance_tag: Some("region=north".into()),
         closing: None,
+        closed_by: None,
         revision: 3,
         content_hash: [9; 32],
         request: request(7),

@@ -46,6 +46,11 @@ impl<'a, S: Subject> Scene<'a, S> {
         Self { subject, storage: subject.fresh().await }
     }
 
+    /// The same with another fresh database.
+    pub(super) async fn another(&self) -> Self {
+        Self::new(self.subject).await
+    }
+
     /// True if two transactions can be open at once.
     pub(super) fn has_row_locks(&self) -> bool {
         self.subject.concurrency() == Concurrency::RowLocks

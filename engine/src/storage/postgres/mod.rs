@@ -5,6 +5,7 @@
 
 mod columns;
 mod error;
+mod flows;
 mod link;
 mod migrate;
 mod notices;

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
+use uuid::Uuid;
 
 use super::columns::Columns;
 use super::link::Link;
 use super::parameters::Parameters;
 use super::pool::{Begin, Shared};
 use super::transaction::{argument, now};
-use crate::identity::{ExecutionId, FlowKey};
+use crate::identity::{ExecutionId, FlowKey, Partition};
 use crate::storage::decode;
 use crate::storage::{
-    Consistency, Edge, Event, EventId, ExecutionView, Flow, Group, OverdueScan, Page, PlanQuery,
-    Result, Snapshot, UpstreamScan, Verb,
+    Consistency, Edge, Event, EventId, ExecutionView, Flow, FlowPage, Group, OverdueScan, Page,
+    PlanQuery, Result, Scope, SiblingRequest, Snapshot, UpstreamScan, Verb,
 };
 use crate::time::Timestamp;
 use crate::with_verbs;
@@ -74,17 +75,19 @@ async fn read_clock(link: &mut Link, (): &()) -> Result<Timestamp> {
 
 /// The parameters of a page, in the order of every scan.
 fn of_page(page: &Page) -> Parameters {
-    let scope = &page.scope;
-    // Before every key: no partition is negative.
-    let after = page.after.map_or(-1, |after| i32::from(after.partition.0));
+    of_keyset(&page.scope, page.after.map(|after| (after.partition, after.uuid)), page.limit)
+}
+
+fn of_keyset(scope: &Scope, after: Option<(Partition, Uuid)>, limit: u32) -> Parameters {
     Parameters::new()
         .value(i32::from(scope.partitions.start))
         .value(i32::from(scope.partitions.end))
-        .value(after)
-        .value(page.after.map(|after| after.uuid).unwrap_or_default())
+        // Before every key: no partition is negative.
+        .value(after.map_or(-1, |after| i32::from(after.0.0)))
+        .value(after.map(|after| after.1).unwrap_or_default())
         .value(scope.namespace.as_deref())
         .value(scope.instance_tag.as_deref())
-        .value(i64::from(page.limit))
+        .value(i64::from(limit))
 }
 
 async fn scan(link: &mut Link, verb: Verb, parameters: Parameters) -> Result<Vec<ExecutionId>> {
@@ -147,4 +150,13 @@ async fn describe_edges(link: &mut Link, key: &FlowKey) -> Result<Vec<Edge>> {
 async fn describe_execution(link: &mut Link, id: &ExecutionId) -> Result<Option<ExecutionView>> {
     let parameters = Parameters::new().value(i32::from(id.partition.0)).value(id.uuid);
     link.read_one(Verb::DescribeExecution, parameters).await
+}
+
+async fn scan_cancel_backlog(link: &mut Link, page: &FlowPage) -> Result<Vec<FlowKey>> {
+    let after = page.after.map(|after| (after.partition, after.id.0));
+    link.read(Verb::ScanCancelBacklog, of_keyset(&page.scope, after, page.limit)).await
+}
+
+async fn scan_sibling_requests(link: &mut Link, page: &Page) -> Result<Vec<SiblingRequest>> {
+    link.read(Verb::ScanSiblingRequests, of_page(page)).await
 }

@@ -6,6 +6,10 @@
 use std::sync::Arc;
 
 use super::columns::Columns;
+use super::flows::{
+    delete_cancel_backlog, delete_sibling_requests, insert_cancel_backlog, insert_request, keys,
+    lock_flow, read_fed_groups, read_members, read_request, write_flow, write_request,
+};
 use super::link::Link;
 use super::parameters::Parameters;
 use super::pool::{Begin, Shared};
@@ -82,13 +86,13 @@ fn small(code: i64) -> i16 {
     i16::try_from(code).expect("no enum has that many variants")
 }
 
-fn inserted(rows: u64) -> Inserted {
+pub(super) fn inserted(rows: u64) -> Inserted {
     assert!(rows <= 1, "an insert of one row changed {rows}");
     if rows == 1 { Inserted::New } else { Inserted::Exists }
 }
 
 /// The ids in order, as two columns.
-fn of_executions(ids: &[ExecutionId]) -> Parameters {
+pub(super) fn of_executions(ids: &[ExecutionId]) -> Parameters {
     let ids = in_order(ids, |id| *id);
     Parameters::new().executions(ids.iter().copied())
 }
@@ -133,6 +137,7 @@ async fn insert_flow(link: &mut Link, row: &Flow) -> Result<Inserted> {
         .value(&*row.namespace)
         .value(row.instance_tag.as_deref())
         .value(row.closing.map(|policy| i16::from(codes::close_policy(policy))))
+        .value(row.closed_by.map(|request| request.0))
         .value(codes::bits(row.revision))
         .value(row.content_hash.as_slice())
         .value(row.request.0)
@@ -219,7 +224,7 @@ async fn insert_edges(link: &mut Link, rows: &[Edge]) -> Result<()> {
 }
 
 async fn insert_flow_changes(link: &mut Link, flows: &[FlowKey]) -> Result<()> {
-    let flows: Vec<FlowKey> = in_order(flows, |flow| *flow).into_iter().copied().collect();
+    let flows = keys(flows);
     link.execute(Verb::InsertFlowChanges, Parameters::new().flows(&flows)).await.map(drop)
 }
 
@@ -295,7 +300,7 @@ async fn write_executions(link: &mut Link, rows: &[ExecutionWrite]) -> Result<Ve
     Ok(sorted(written))
 }
 
-fn sorted<T: Ord>(mut keys: Vec<T>) -> Vec<T> {
+pub(super) fn sorted<T: Ord>(mut keys: Vec<T>) -> Vec<T> {
     keys.sort_unstable();
     keys
 }

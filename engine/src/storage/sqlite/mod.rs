@@ -5,6 +5,7 @@
 
 mod columns;
 mod error;
+mod flows;
 mod migrate;
 mod offload;
 mod pool;

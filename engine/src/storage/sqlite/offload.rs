@@ -7,8 +7,8 @@ use tokio::runtime::Handle;
 use super::pool::Held;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::storage::{
-    AttemptKey, ClaimQuery, EventId, Flow, OverdueScan, Page, PlanQuery, StorageError, Submission,
-    SubmissionKey, UpstreamScan, Verb,
+    AttemptKey, ClaimQuery, EventId, Flow, FlowPage, MemberQuery, OverdueScan, Page, PlanQuery,
+    Request, RequestKey, StorageError, Submission, SubmissionKey, UpstreamScan, Verb,
 };
 
 /// Rows that brief work touches at most: what they cost, all in the page cache, is about what the
@@ -44,6 +44,7 @@ impl Effort {
         match verb {
             // What these read is not bounded by what they are given.
             Verb::PendingEdges | Verb::PlanGroups | Verb::ReadGrants => Effort::Long,
+            Verb::ReadFlow | Verb::LockFlow => Effort::Brief,
             _ if rows <= BRIEF_ROWS_MAX => Effort::Brief,
             _ => Effort::Long,
         }
@@ -82,6 +83,10 @@ rows! {
     Page: |page| page.limit as usize;
     UpstreamScan: |scan| scan.page.limit as usize;
     OverdueScan: |scan| scan.page.limit as usize;
+    FlowPage: |page| page.limit as usize;
+    MemberQuery: |query| query.limit as usize;
+    RequestKey: |_| 1;
+    Request: |_| 1;
 }
 
 impl<T> Rows for [T] {

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use rusqlite::{ToSql, named_params, params};
+use uuid::Uuid;
 
 use super::columns::{Columns, query, query_with};
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
 use super::sql;
 use super::transaction::{argument, by_id, flow, json};
-use crate::identity::{ExecutionId, FlowKey};
+use crate::identity::{ExecutionId, FlowKey, Partition};
 use crate::storage::decode::{self, FromColumns};
 use crate::storage::{
-    Consistency, Edge, Event, EventId, ExecutionView, Flow, Group, OverdueScan, Page, PlanQuery,
-    Result, Snapshot, UpstreamScan, Verb,
+    Consistency, Edge, Event, EventId, ExecutionView, Flow, FlowPage, Group, OverdueScan, Page,
+    PlanQuery, Result, Scope, SiblingRequest, Snapshot, UpstreamScan, Verb,
 };
 use crate::time::Timestamp;
 use crate::with_verbs;
@@ -104,25 +105,56 @@ fn scan(
     page: &Page,
     more: &[(&str, &dyn ToSql)],
 ) -> Result<Vec<ExecutionId>> {
-    let scope = &page.scope;
-    // Before every key: no partition is negative.
-    let after_partition = page.after.map_or(-1, |after| i64::from(after.partition.0));
-    let after_id = page.after.map_or([0; 16], |after| after.uuid.into_bytes());
-    let (namespace, instance_tag) = (scope.namespace.as_deref(), scope.instance_tag.as_deref());
-    let mut parameters = named_params! {
-        ":partition_from": scope.partitions.start,
-        ":partition_to": scope.partitions.end,
-        ":after_partition": after_partition,
-        ":after_id": after_id,
-        ":namespace": namespace,
-        ":instance_tag": instance_tag,
-        ":limit": page.limit,
-    }
-    .to_vec();
+    let keyset = Keyset::of_page(page);
+    let mut parameters = keyset.parameters();
     parameters.extend_from_slice(more);
     let mut statement = session.prepare(sql)?;
     let id = |columns: &mut Columns<'_>| decode::execution_id(columns, "id");
     query_with(&mut statement, &*parameters, "execution", id)
+}
+
+/// The parameters that every page has.
+struct Keyset<'a> {
+    partition_from: u16,
+    partition_to: u16,
+    after_partition: i64,
+    after_id: [u8; 16],
+    namespace: Option<&'a str>,
+    instance_tag: Option<&'a str>,
+    limit: u32,
+}
+
+impl<'a> Keyset<'a> {
+    fn of(scope: &'a Scope, after: Option<(Partition, Uuid)>, limit: u32) -> Self {
+        Self {
+            partition_from: scope.partitions.start,
+            partition_to: scope.partitions.end,
+            // Before every key: no partition is negative.
+            after_partition: after.map_or(-1, |after| i64::from(after.0.0)),
+            after_id: after.map_or([0; 16], |after| after.1.into_bytes()),
+            namespace: scope.namespace.as_deref(),
+            instance_tag: scope.instance_tag.as_deref(),
+            limit,
+        }
+    }
+
+    fn of_page(page: &'a Page) -> Self {
+        let after = page.after.map(|after| (after.partition, after.uuid));
+        Self::of(&page.scope, after, page.limit)
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, &dyn ToSql)> {
+        named_params! {
+            ":partition_from": self.partition_from,
+            ":partition_to": self.partition_to,
+            ":after_partition": self.after_partition,
+            ":after_id": self.after_id,
+            ":namespace": self.namespace,
+            ":instance_tag": self.instance_tag,
+            ":limit": self.limit,
+        }
+        .to_vec()
+    }
 }
 
 fn scan_upstreams(session: Session<'_>, scan: &UpstreamScan) -> Result<Vec<ExecutionId>> {
@@ -190,4 +222,17 @@ fn describe_execution(session: Session<'_>, id: &ExecutionId) -> Result<Option<E
     let ids = std::slice::from_ref(id);
     let rows = by_id(session, sql!(describe_execution), ids)?;
     Ok(rows.into_iter().next())
+}
+
+fn scan_cancel_backlog(session: Session<'_>, page: &FlowPage) -> Result<Vec<FlowKey>> {
+    let after = page.after.map(|after| (after.partition, after.id.0));
+    let keyset = Keyset::of(&page.scope, after, page.limit);
+    let mut statement = session.prepare(sql!(scan_cancel_backlog))?;
+    query(&mut statement, &*keyset.parameters())
+}
+
+fn scan_sibling_requests(session: Session<'_>, page: &Page) -> Result<Vec<SiblingRequest>> {
+    let keyset = Keyset::of_page(page);
+    let mut statement = session.prepare(sql!(scan_sibling_requests))?;
+    query(&mut statement, &*keyset.parameters())
 }

@@ -96,6 +96,7 @@ fn flow(number: u8) -> Flow {
         namespace: "tenant".into(),
         instance_tag: Some("region=north".into()),
         closing: None,
+        closed_by: None,
         revision: 3,
         content_hash: [number; 32],
         request: request(7),

@@ -8,6 +8,10 @@ use std::sync::Arc;
 use rusqlite::{ToSql, params};
 
 use super::columns::{Columns, query, query_with};
+use super::flows::{
+    delete_cancel_backlog, delete_sibling_requests, insert_cancel_backlog, insert_request,
+    lock_flow, read_fed_groups, read_members, read_request, write_flow, write_request,
+};
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
 use super::{error, sql};
@@ -119,7 +123,11 @@ macro_rules! transaction {
 with_verbs!(transaction);
 
 /// Runs a statement that changes rows once for each parameter list; returns how many it changed.
-fn change(session: Session<'_>, sql: &'static str, parameters: &[&dyn ToSql]) -> Result<usize> {
+pub(super) fn change(
+    session: Session<'_>,
+    sql: &'static str,
+    parameters: &[&dyn ToSql],
+) -> Result<usize> {
     session.prepare(sql)?.execute(parameters).map_err(|e| error::of_verb(&e))
 }
 
@@ -173,7 +181,7 @@ fn insert_submission(session: Session<'_>, row: &Submission) -> Result<Inserted>
     change(session, sql!(insert_submission), parameters).map(inserted)
 }
 
-fn inserted(rows: usize) -> Inserted {
+pub(super) fn inserted(rows: usize) -> Inserted {
     assert!(rows <= 1, "an insert of one row changed {rows}");
     if rows == 1 { Inserted::New } else { Inserted::Exists }
 }
@@ -193,6 +201,7 @@ fn insert_flow(session: Session<'_>, row: &Flow) -> Result<Inserted> {
         &*row.namespace,
         row.instance_tag.as_deref(),
         row.closing.map(codes::close_policy),
+        row.closed_by.map(|request| request.0.into_bytes()),
         codes::bits(row.revision),
         row.content_hash,
         row.request.0.as_bytes(),

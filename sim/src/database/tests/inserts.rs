@@ -162,7 +162,8 @@ fn a_sibling_request_that_exists_stays() {
     commit(&mut db, a);
     let a = db.open_session(1);
     done(db.insert_sibling_requests(a, &mut Cursor::default(), &[asked(3), asked(4)]));
-    assert_eq!(commit(&mut db, a).sibling_requests, [asked(3)]);
+    let new = |row| Change { before: None, after: Some(row) };
+    assert_eq!(commit(&mut db, a).sibling_requests, [new(asked(3))]);
     assert_eq!(db.sibling_requests().copied().collect::<Vec<_>>(), [asked(3), asked(4)]);
 }
 

@@ -38,8 +38,12 @@ pub(super) fn lines(commit: &Commit, names: &Names) -> Vec<String> {
         moved(before, after, commit, names)
     });
     push(&mut lines, executions.collect());
-    let requests = commit.sibling_requests.iter().map(|request| {
-        format!("asks to cancel what join {} no longer needs", names.execution(request.group))
+    let requests = commit.sibling_requests.iter().filter_map(|change| {
+        let group = names.execution(change.after.or(change.before)?.group);
+        Some(match change.after {
+            Some(_) => format!("asks to cancel what join {group} no longer needs"),
+            None => format!("join {group} has nothing left to ask for"),
+        })
     });
     push(&mut lines, requests.collect());
     let events = commit.events.iter().map(|(id, event)| {

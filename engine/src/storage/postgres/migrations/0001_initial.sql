@@ -38,6 +38,7 @@ create table sluicegate.flow (
   namespace text not null,
   instance_tag text,
   closing int2,
+  closed_by uuid,
   revision int8 not null,
   content_hash bytea not null,
   request uuid not null,
@@ -233,4 +234,19 @@ create table sluicegate.sibling_request (
   downstream uuid not null,
   flow uuid not null,
   primary key (partition, downstream)
+);
+
+create table sluicegate.request (
+  partition int4 not null,
+  flow uuid not null,
+  request uuid not null,
+  content_hash bytea not null,
+  reply bytea not null,
+  primary key (partition, flow, request)
+);
+
+create table sluicegate.cancel_backlog (
+  partition int4 not null,
+  flow uuid not null,
+  primary key (partition, flow)
 );

@@ -5,6 +5,7 @@ select
   f.namespace,
   f.instance_tag,
   f.closing,
+  f.closed_by,
   f.revision,
   f.content_hash,
   f.request,

@@ -5,6 +5,7 @@ insert into sluicegate.flow (
   namespace,
   instance_tag,
   closing,
+  closed_by,
   revision,
   content_hash,
   request,
@@ -16,9 +17,10 @@ values (
   $3::text,
   $4::text,
   $5::int2,
-  $6::int8,
-  $7::bytea,
-  $8::uuid,
-  $9::int8
+  $6::uuid,
+  $7::int8,
+  $8::bytea,
+  $9::uuid,
+  $10::int8
 )
 on conflict (partition, id) do nothing

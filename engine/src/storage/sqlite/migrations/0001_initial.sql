@@ -30,6 +30,7 @@ create table flow (
   namespace text not null,
   instance_tag text,
   closing integer check (closing between 1 and 3),
+  closed_by blob check (length(closed_by) = 16),
   revision integer not null check (revision >= 0),
   content_hash blob not null check (length(content_hash) = 32),
   request blob not null check (length(request) = 16),
@@ -210,4 +211,19 @@ create table sibling_request (
   downstream blob not null check (length(downstream) = 16),
   flow blob not null check (length(flow) = 16),
   primary key (partition, downstream)
+) strict, without rowid;
+
+create table request (
+  partition integer not null check (partition between 0 and 65534),
+  flow blob not null check (length(flow) = 16),
+  request blob not null check (length(request) = 16),
+  content_hash blob not null check (length(content_hash) = 32),
+  reply blob not null,
+  primary key (partition, flow, request)
+) strict, without rowid;
+
+create table cancel_backlog (
+  partition integer not null check (partition between 0 and 65534),
+  flow blob not null check (length(flow) = 16),
+  primary key (partition, flow)
 ) strict, without rowid;

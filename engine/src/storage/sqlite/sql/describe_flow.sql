@@ -5,6 +5,7 @@ select
   namespace,
   instance_tag,
   closing,
+  closed_by,
   revision,
   content_hash,
   request,

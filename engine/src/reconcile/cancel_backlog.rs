@@ -1,0 +1,133 @@
+//! The drain of the cancel backlog: what a cancelled flow has left to cancel, batch by batch. Level
+//! triggered: a flow stays on the list until every member has ended.
+
+use crate::environment::{Environment, Notice};
+use crate::error::EngineError;
+use crate::identity::{ExecutionId, FlowKey};
+use crate::operations::cancel::{Batch, Kept, missing_request, stops_ready};
+use crate::reconcile::Report;
+use crate::storage::{
+    Consistency, FlowPage, Request, RequestKey, Result, Scope, Snapshot, Storage, Transaction,
+};
+use crate::transact::{Body, RetryBudget, Run, Verdict, transact};
+
+/// Flows of one page.
+const PAGE_ROWS: u32 = 100;
+
+/// The transaction that looks at the next members of a cancelled flow.
+struct CancelNext {
+    flow: FlowKey,
+    after: Option<ExecutionId>,
+    batch: u32,
+    /// Members that earlier batches of this pass have left running.
+    running: u64,
+}
+
+impl Body for CancelNext {
+    type Out = Batch;
+
+    async fn run<T: Transaction>(&self, transaction: &mut T, _run: Run) -> Result<Verdict<Batch>> {
+        let Some(flow) = transaction.lock_flow(&self.flow).await? else {
+            return self.take_off(transaction, Batch::default()).await;
+        };
+        let (true, Some(by)) = (stops_ready(flow.closing), flow.closed_by) else {
+            return self.take_off(transaction, Batch::default()).await;
+        };
+        let batch = Batch::cancel(transaction, &flow, self.after, self.batch).await?;
+        let key = RequestKey { flow: flow.key, request: by };
+        let known = transaction.read_request(&key).await?;
+        let known = known.ok_or_else(|| missing_request(key))?;
+        let before = Kept::of(&known)?;
+        let seen = batch.cancelled.len() as u64 + batch.running;
+        let remaining = match batch.next {
+            None => 0,
+            // Done is what only the end of a pass tells; a call that is done stays so.
+            Some(_) => before.remaining.saturating_sub(seen).max(u64::from(before.remaining > 0)),
+        };
+        let mut kept = before.clone();
+        kept.cancelled.extend(&batch.cancelled);
+        kept.remaining = remaining;
+        if kept != before {
+            let row = Request { reply: kept.bytes(), ..known };
+            let written = transaction.write_request(&row).await?;
+            assert!(written == 1, "a request vanished under the lock of its flow");
+        }
+        let all_ended = batch.next.is_none() && self.running + batch.running == 0;
+        if all_ended {
+            return self.take_off(transaction, batch).await;
+        }
+        Ok(match kept == before {
+            true => Verdict::Rollback(batch),
+            false => Verdict::Commit(batch),
+        })
+    }
+}
+
+impl CancelNext {
+    async fn take_off<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        batch: Batch,
+    ) -> Result<Verdict<Batch>> {
+        transaction.delete_cancel_backlog(&[self.flow]).await?;
+        Ok(Verdict::Commit(batch))
+    }
+}
+
+/// One pass over the members of a cancelled flow.
+///
+/// Errors: of the transaction that failed; those before it stay done.
+pub(crate) async fn pass<S: Storage, E: Environment>(
+    storage: &S,
+    environment: &E,
+    budget: &RetryBudget,
+    flow: FlowKey,
+    batch: u32,
+    report: &mut Report,
+) -> Result<(), EngineError> {
+    let mut next = CancelNext { flow, after: None, batch, running: 0 };
+    loop {
+        let done = transact(storage, environment, budget, &next).await?;
+        report.reconciled += done.cancelled.len() as u64;
+        report.noop += done.running;
+        if !done.cancelled.is_empty() {
+            environment.notify(Notice { partition: flow.partition });
+        }
+        next.running += done.running;
+        next.after = done.next;
+        if done.next.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// One tick over the backlog of the scope, in key order.
+///
+/// Errors: of the scan; flows that fail are counted and found again by the next tick.
+pub(crate) async fn tick<S: Storage, E: Environment>(
+    storage: &S,
+    environment: &E,
+    budget: &RetryBudget,
+    scope: &Scope,
+    batch: u32,
+) -> Result<Report, EngineError> {
+    let mut report = Report::default();
+    let mut after: Option<FlowKey> = None;
+    loop {
+        let page = FlowPage { scope: scope.clone(), after, limit: PAGE_ROWS };
+        let found = {
+            let mut reader = storage.snapshot(Consistency::Statement).await?;
+            reader.scan_cancel_backlog(&page).await?
+        };
+        report.scanned += found.len() as u64;
+        after = found.last().copied();
+        for flow in &found {
+            if pass(storage, environment, budget, *flow, batch, &mut report).await.is_err() {
+                report.errors += 1;
+            }
+        }
+        if found.len() < PAGE_ROWS as usize {
+            return Ok(report);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+-- Waits for the row and reads nothing but it.
+select
+  f.partition,
+  f.id,
+  f.namespace,
+  f.instance_tag,
+  f.closing,
+  f.closed_by,
+  f.revision,
+  f.content_hash,
+  f.request,
+  f.created_at
+from sluicegate.flow as f
+where f.partition = $1::int4
+and f.id = $2::uuid
+order by f.partition, f.id
+for no key update of f

@@ -1,0 +1,10 @@
+-- A flow that is on the list stays.
+insert into cancel_backlog (
+  partition,
+  flow
+)
+values (
+  :partition,
+  :flow
+)
+on conflict (partition, flow) do nothing

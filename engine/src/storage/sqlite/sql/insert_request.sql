@@ -1,0 +1,16 @@
+-- The first effect of a request id stays.
+insert into request (
+  partition,
+  flow,
+  request,
+  content_hash,
+  reply
+)
+values (
+  :partition,
+  :flow,
+  :request,
+  :content_hash,
+  :reply
+)
+on conflict (partition, flow, request) do nothing

@@ -1,0 +1,15 @@
+-- The transaction is the only writer, so the row stays as it is read.
+select
+  partition,
+  id,
+  namespace,
+  instance_tag,
+  closing,
+  closed_by,
+  revision,
+  content_hash,
+  request,
+  created_at
+from flow
+where partition = :partition
+and id = :id

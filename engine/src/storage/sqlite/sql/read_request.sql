@@ -1,0 +1,11 @@
+-- Guards nothing: one row by its key.
+select
+  partition,
+  flow,
+  request,
+  content_hash,
+  reply
+from request
+where partition = :partition
+and flow = :flow
+and request = :request

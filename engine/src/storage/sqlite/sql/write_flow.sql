@@ -1,0 +1,8 @@
+-- Guards nothing but the key: the flow is locked.
+update flow
+set
+  closing = :closing,
+  closed_by = :closed_by,
+  revision = :revision
+where partition = :partition
+and id = :id

@@ -1,0 +1,7 @@
+-- Guards nothing but the key: the flow is locked.
+update request
+set
+  reply = :reply
+where partition = :partition
+and flow = :flow
+and request = :request
