@@ -21,7 +21,9 @@ use crate::operations::claim::{Claim, ClaimRequest, LeaseToken};
 use crate::operations::complete_and_claim::CompleteAndClaim;
 use crate::operations::describe::{self, Explanation, FlowDescription};
 use crate::operations::report::{Renew, Report, Reporting};
+use crate::operations::set_policy::{PolicySet, SetPolicy};
 use crate::operations::submit::{Submit, Submitted};
+use crate::policy::JoinPolicy;
 use crate::reconcile::{self, cancel_backlog, dependency, reaper, siblings};
 use crate::state::ClosePolicy;
 use crate::storage::{Consistency, EventId, Grant, Reported, Scope, Storage};
@@ -279,6 +281,24 @@ impl<S: Storage, E: Environment> Engine<S, E> {
             self.environment.notify(Notice { partition: execution.partition });
         }
         Ok(done)
+    }
+
+    /// Exchanges the policy of the group of a downstream, as long as none of its edges is resolved.
+    ///
+    /// Repeated with the same request id it answers the same. Errors: `FlowNotFound`;
+    /// `ExecutionNotFound` if the flow has no such downstream or it has no inbound edges; `Invalid`
+    /// if the policy does not fit the number of edges; `Refused` once an edge is resolved or the
+    /// group has decided; `Conflict` if the request id stands for another call.
+    pub async fn set_edge_group_policy(
+        &self,
+        flow: FlowId,
+        downstream: ExecutionId,
+        policy: JoinPolicy,
+        request: RequestId,
+    ) -> Result<PolicySet, EngineError> {
+        let flow = self.settings.partitions.key(flow);
+        let body = SetPolicy { flow, downstream, policy, request };
+        transact(&self.storage, &self.environment, &self.settings.budget, &body).await?
     }
 
     /// One tick of the sibling drain: cancels what decided joins no longer need.

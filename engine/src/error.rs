@@ -38,6 +38,9 @@ pub enum EngineError {
         /// The flow that was submitted first.
         flow: FlowId,
     },
+    /// The rows stand so that it cannot be done: look at them, and ask for something else.
+    #[error("refused: {0}")]
+    Refused(String),
     /// Drop the work: the lease was ended, and this is what replaced it.
     #[error(
         "lease lost: the execution is {} at incarnation {}, attempt {}, epoch {}",

@@ -39,6 +39,8 @@ mutants! {
     P07 "group read without a row lock" "I3 I8";
     P08 "satisfied fires again on a later outcome: downstream active -> ready" "I4 I7";
     P09 "satisfied fires again: downstream in retry delay -> ready now" "I11";
+    P13 "k handled as a signed number in validation" "I9 I4";
+    P14 "a quorum above the number of edges is accepted" "I9";
     P15 "AllOf waits for all to end and ignores failures" "I4";
     P16 "skip counted as success" "I4";
     P17 "expired counted as success" "I4";

@@ -197,6 +197,16 @@ impl JoinPolicy {
         self.on_satisfied() == Some(OnSatisfied::CancelRemaining)
     }
 
+    /// True if a group of so many edges may have this policy: a quorum is one of its edges.
+    pub fn fits(self, edges: u32) -> bool {
+        match self {
+            JoinPolicy::Quorum { k, .. } if mutated!(P13) => k.cast_signed() <= edges.cast_signed(),
+            JoinPolicy::Quorum { k, .. } if mutated!(P14) => k >= 1,
+            JoinPolicy::Quorum { k, .. } => (1..=edges).contains(&k),
+            JoinPolicy::AllOf | JoinPolicy::AnyOf { .. } => edges >= 1,
+        }
+    }
+
     /// The decision of a group of `edges` edges, of which so many are resolved each way.
     pub fn decide(self, edges: u32, satisfied: u32, unsatisfied: u32) -> Decision {
         let resolved = satisfied.checked_add(unsatisfied);

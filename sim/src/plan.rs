@@ -55,7 +55,7 @@ pub struct Cast {
     pub dispatchers: u8,
     /// Reconcilers; each runs all of them.
     pub reconcilers: u8,
-    /// Operators, who cancel.
+    /// Operators, who cancel and change joins.
     #[serde(default)]
     pub operators: u8,
 }

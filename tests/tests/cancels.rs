@@ -1,5 +1,6 @@
 //! Cancels on a real SQLite database: the worked examples that pin the rule of sibling
-//! cancellation, the three policies of a cancelled flow, and one execution.
+//! cancellation, the three policies of a cancelled flow, one execution, and joins that change their
+//! policy before it matters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use sluicegate::identity::FlowKey;
 use sluicegate::operations::cancel::{CancelReport, CancelledExecution, Cancelling};
 use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
 use sluicegate::operations::report::Report;
+use sluicegate::operations::set_policy::PolicySet;
 use sluicegate::policy::{JoinPolicy, OnSatisfied};
 use sluicegate::state::{Cause, ClosePolicy, Outcome, PublicState};
 use sluicegate::storage::Scope;
@@ -350,4 +352,34 @@ async fn one_execution_is_cancelled_once_and_what_waited_for_it_is_skipped() {
     let nowhere = scene.flow.execution("nowhere");
     let none = scene.engine.cancel_execution(nowhere, "", scene.engine.request_id()).await;
     assert_eq!(none, Err(EngineError::ExecutionNotFound(nowhere)));
+}
+
+#[tokio::test]
+async fn a_join_takes_another_policy_until_the_first_edge_is_resolved() {
+    let race = nodes(&["a", "b", "end"]).edge("a", "end").edge("b", "end");
+    let mut scene = started(race).await;
+    let end = scene.flow.execution("end");
+    let set = async |scene: &Scene, policy, request| {
+        scene.engine.set_edge_group_policy(scene.flow.id, end, policy, request).await
+    };
+    let request = scene.engine.request_id();
+    assert_eq!(set(&scene, RACE, request).await, Ok(PolicySet::Set));
+    assert_eq!(set(&scene, RACE, request).await, Ok(PolicySet::Set), "the call is repeated");
+    let other = set(&scene, LET_RUN, request).await;
+    assert!(matches!(other, Err(EngineError::Conflict { .. })), "{other:?}");
+    let fresh = scene.engine.request_id();
+    assert_eq!(set(&scene, RACE, fresh).await, Ok(PolicySet::AlreadySet));
+    for k in [0, 3, 1 << 31, u32::MAX] {
+        let quorum = JoinPolicy::Quorum { k, on_satisfied: OnSatisfied::LetRun };
+        let refused = set(&scene, quorum, fresh).await.expect_err("it does not fit");
+        assert!(refused.to_string().contains("which has 2 edges"), "{refused}");
+    }
+    scene.succeeds("a").await;
+    scene.is_lost("b").await;
+    scene.is_running("end").await;
+    let late = set(&scene, LET_RUN, fresh).await.expect_err("it has decided");
+    assert!(matches!(late, EngineError::Refused(_)), "{late}");
+    let root = scene.flow.execution("a");
+    let none = scene.engine.set_edge_group_policy(scene.flow.id, root, RACE, fresh).await;
+    assert_eq!(none, Err(EngineError::ExecutionNotFound(root)));
 }

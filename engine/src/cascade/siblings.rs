@@ -28,6 +28,7 @@ enum Fate {
 
 /// The fate of an upstream with these groups at the ends of its pending out-edges.
 ///
+/// Needed comes first: as long as a group is undecided, its policy may be exchanged as well.
 /// An edge that is resolved, by an earlier incarnation of the upstream, neither asks nor protects:
 /// its group has what it wanted of it.
 fn fate<'a>(groups: impl Iterator<Item = &'a FedGroup>) -> Fate {

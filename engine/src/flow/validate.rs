@@ -330,7 +330,7 @@ fn policy_problem(name: &str, policy: JoinPolicy, edges: u32) -> Option<Problem>
     };
     match policy {
         _ if edges == 0 => Some(Problem::JoinWithoutEdges { name: label(name), policy: word }),
-        JoinPolicy::Quorum { k, .. } if !(1..=edges).contains(&k) => {
+        JoinPolicy::Quorum { k, .. } if !policy.fits(edges) => {
             Some(Problem::QuorumOutOfRange { name: label(name), k, edges })
         }
         _ => None,

@@ -303,7 +303,7 @@ impl Body for CancelExecution {
 }
 
 /// Tells two questions under one request id apart.
-fn content_hash(words: &[&str]) -> [u8; 32] {
+pub(crate) fn content_hash(words: &[&str]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for word in words {
         hash.update((word.len() as u64).to_be_bytes());
@@ -312,7 +312,7 @@ fn content_hash(words: &[&str]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-fn other_content(key: RequestKey) -> EngineError {
+pub(crate) fn other_content(key: RequestKey) -> EngineError {
     EngineError::Conflict { by: format!("request id `{}`", key.request), flow: key.flow.id }
 }
 

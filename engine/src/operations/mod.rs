@@ -7,4 +7,5 @@ pub(crate) mod complete_and_claim;
 pub mod describe;
 pub(crate) mod finish;
 pub mod report;
+pub mod set_policy;
 pub mod submit;

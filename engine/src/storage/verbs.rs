@@ -142,6 +142,9 @@ macro_rules! with_verbs {
             ReadClosings read_closings: Read, flow,
                 (flows: [$crate::identity::FlowKey])
                 -> Vec<($crate::identity::FlowKey, $crate::state::ClosePolicy)>;
+            /// Stores policies and numbers of edges of locked groups, and nothing else of them;
+            /// returns how many it found.
+            WriteJoins write_joins: Write, edge_group, (rows: [$crate::storage::Group]) -> u64;
             /// Locks a flow and returns it as it stands once its lock is held, if there is one.
             LockFlow lock_flow: Lock, flow,
                 (key: $crate::identity::FlowKey) -> Option<$crate::storage::Flow>;

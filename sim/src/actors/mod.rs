@@ -29,7 +29,7 @@ pub(crate) enum Role {
     Dispatcher,
     /// Runs the reconcilers.
     Reconciler,
-    /// Cancels the flow, or an execution.
+    /// Cancels the flow or an execution, or exchanges the policy of a join.
     Operator,
 }
 

@@ -30,7 +30,7 @@ async fn sweep<S: Storage>(stage: &Stage<S>) -> Result<Report, EngineError> {
     }
     // What nobody can have asked for is not looked for.
     let races = stage.flow.spec().groups.values().any(|policy| policy.cancels_remaining());
-    if races && stage.kind == EngineKind::Sluicegate {
+    if (races || stage.operated) && stage.kind == EngineKind::Sluicegate {
         ticks.push(stage.engine.sibling_tick(&scope).await);
     }
     if stage.operated && stage.kind == EngineKind::Sluicegate {

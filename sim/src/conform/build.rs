@@ -77,6 +77,7 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
             Call::InsertSiblingRequests(given.rows(|row| given.sibling_request(row))?)
         }
         Verb::ReadClosings => Call::ReadClosings(given.flows()?),
+        Verb::WriteJoins => Call::WriteJoins(given.rows(|row| given.join(row))?),
         Verb::LockFlow => Call::LockFlow(given.flow()?),
         Verb::WriteFlow => Call::WriteFlow(given.flow_to_write()?),
         Verb::InsertRequest => Call::InsertRequest(given.request()?),
@@ -144,6 +145,7 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::ReadClosings
         | Verb::InsertCancelBacklog
         | Verb::DeleteCancelBacklog => &["flows"],
+        Verb::WriteJoins => &["rows", "policy", "edges"],
         Verb::WriteFlow => &["flow", "closing", "revision"],
         Verb::InsertRequest | Verb::WriteRequest => &["flow", "request", "reply"],
         Verb::ReadRequest => &["flow", "request"],
@@ -509,15 +511,25 @@ impl Given<'_> {
         })
     }
 
+    fn locked_group(&self, name: &str) -> Built<Group> {
+        if name.starts_with(NOWHERE) {
+            return self.new_group(name);
+        }
+        let seen = self.seen.group(self.names.execution(named(name)?)).copied();
+        seen.ok_or_else(|| format!("the session has not locked group `{name}`"))
+    }
+
+    fn join(&self, name: &str) -> Built<Group> {
+        let before = self.locked_group(name)?;
+        let Group { policy, edges, .. } = self.new_group(name)?;
+        match before.satisfied + before.unsatisfied <= edges {
+            true => Ok(Group { policy, edges, ..before }),
+            false => Err(format!("`{name}` has more than {edges} edges resolved")),
+        }
+    }
+
     fn group(&self, name: &str) -> Built<Group> {
-        let id = self.names.execution(named(name)?);
-        let before = match name.starts_with(NOWHERE) {
-            true => self.new_group(name)?,
-            false => *self
-                .seen
-                .group(id)
-                .ok_or_else(|| format!("the session has not locked group `{name}`"))?,
-        };
+        let before = self.locked_group(name)?;
         let decisions = [
             ("undecided", Decision::Undecided),
             ("satisfied", Decision::Satisfied),

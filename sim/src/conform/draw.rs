@@ -376,6 +376,10 @@ fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
         | Verb::DeleteCancelBacklog
         | Verb::DeleteSiblingRequests => draw_flow_write(dice, verb, seen, names),
         _ if groups.is_empty() => draw_lock(dice, Verb::LockGroups),
+        Verb::WriteJoins => words(verb)
+            .with("rows", &keys(dice, &groups, 2))
+            .with("policy", &[dice.pick(&["all_of", "any_of", "quorum"])])
+            .with("edges", &[dice.pick(&["2", "3"])]),
         Verb::WriteGroups => {
             let counters = [["0", "0"], ["1", "0"], ["0", "1"], ["1", "1"], ["2", "0"]];
             let [satisfied, unsatisfied] = counters[dice.below(counters.len())];

@@ -75,6 +75,7 @@ const EXCEPTIONS: &[(Verb, Cell, bool, &str)] = &[
     (Verb::ScanSiblingRequests, Cell::RowGone, false, "it names no row"),
     (Verb::ClaimExecutions, Cell::RowGone, false, "it names no row"),
     (Verb::WriteGroups, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::WriteJoins, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::WriteFlow, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::WriteRequest, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::DeleteCancelBacklog, Cell::GuardFalse, false, "it guards nothing but the key"),

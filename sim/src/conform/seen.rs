@@ -84,7 +84,8 @@ impl Seen {
                 let written = writes.iter().filter(|write| written.contains(&write.after.id));
                 self.executions.extend(written.map(|write| (write.after.id, write.after)));
             }
-            (Call::WriteGroups(rows), Reply::WriteGroups(_)) => {
+            (Call::WriteGroups(rows), Reply::WriteGroups(_))
+            | (Call::WriteJoins(rows), Reply::WriteJoins(_)) => {
                 for row in rows {
                     if let Some(seen) = self.groups.get_mut(&row.downstream) {
                         *seen = *row;

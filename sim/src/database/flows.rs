@@ -3,7 +3,7 @@
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    FedGroup, Flow, FlowPage, Inserted, Member as OpenMember, MemberQuery, Page, Request,
+    FedGroup, Flow, FlowPage, Group, Inserted, Member as OpenMember, MemberQuery, Page, Request,
     RequestKey, Resolution, Result, SiblingRequest, StorageError,
 };
 
@@ -51,6 +51,26 @@ impl Database {
             Some(Dirty::Written(Flow { closing, closed_by, revision, ..flow.clone() }))
         })
         .map(|()| Ok(self.written_keys::<Flow>(cursor).len() as u64))
+        .into()
+    }
+
+    /// Stores policies and numbers of edges of locked groups.
+    pub fn write_joins(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        rows: &[Group],
+    ) -> Step<Result<u64>> {
+        if self.start(cursor) {
+            for group in rows {
+                self.choose_write(session, cursor, &group.downstream, |_: &Group| true);
+            }
+        }
+        self.write_candidates(session, cursor, |group: &Group, row| {
+            let Group { policy, edges, .. } = rows[row];
+            Some(Dirty::Written(Group { policy, edges, ..*group }))
+        })
+        .map(|()| Ok(self.written_keys::<Group>(cursor).len() as u64))
         .into()
     }
 

@@ -370,6 +370,9 @@ impl Note for Touched {
     fn write_groups(&mut self, rows: &[Group], _: &u64) {
         self.groups.extend(rows.iter().map(|row| row.downstream));
     }
+    fn write_joins(&mut self, rows: &[Group], _: &u64) {
+        self.groups.extend(rows.iter().map(|row| row.downstream));
+    }
     fn insert_sibling_requests(&mut self, rows: &[SiblingRequest], (): &()) {
         self.siblings.extend(rows.iter().map(|row| (row.group, Some(*row))));
     }

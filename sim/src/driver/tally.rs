@@ -35,6 +35,7 @@ sometimes! {
     SiblingCancelled "a decided join cancelled what it no longer needed";
     FlowCancelled "an operator cancelled a flow";
     MemberCancelled "an operator cancelled an execution";
+    PolicySet "an operator exchanged the policy of a join";
     LeaseRevoked "a cancel ended a live lease";
     Backlogged "a cancel left members to the backlog";
     CancelledInsteadOfReady "a member of a cancelled flow was cancelled where it would be ready";

@@ -14,6 +14,9 @@ table! { "groups";
         "Locks groups in id order, whatever the order of the keys; missing ones are left out.";
     read_groups_come_in_id_order: "Groups as they stand, in id order; missing ones are left out.";
     groups_are_read_without_a_lock: "Groups as they stand, without a lock.";
+    policies_and_numbers_of_edges_are_stored:
+        "Stores policies and numbers of edges of locked groups, and nothing else of them; returns how \
+         many it found.";
     counters_and_decisions_are_stored: "Stores counters and decisions of locked groups.";
     a_write_of_a_group_keeps_the_rest: "Counters and decisions, and nothing else of them.";
     a_missing_group_is_not_counted: "Returns how many it found.";
@@ -117,6 +120,30 @@ async fn groups_are_read_without_a_lock<S: Subject>(scene: Scene<'_, S>) -> Verd
     holder.commit().await?;
     let read = scene.commit(async |one| one.read_groups(&ids(&[1])).await).await?;
     ensure_same!(read, [decided], "the group after the commit");
+    Ok(())
+}
+
+async fn policies_and_numbers_of_edges_are_stored<S: Subject>(scene: Scene<'_, S>) -> Verdict {
+    scene.seed(&four()).await?;
+    let counted = Group { satisfied: 1, ..group(2, JoinPolicy::AllOf, 2) };
+    scene
+        .commit(async |one| {
+            one.lock_groups(&ids(&[2])).await?;
+            one.write_groups(&[counted]).await
+        })
+        .await?;
+    for policy in policies() {
+        let row = Group { policy, edges: 7, satisfied: 5, ..group(2, policy, 7) };
+        let found = scene
+            .commit(async |one| {
+                one.lock_groups(&ids(&[2, 9])).await?;
+                one.write_joins(&[group(9, policy, 1), row]).await
+            })
+            .await?;
+        ensure_same!(found, 1, "groups that were found");
+        let read = scene.commit(async |one| one.read_groups(&ids(&[2])).await).await?;
+        ensure_same!(read, [Group { policy, edges: 7, ..counted }], "the group");
+    }
     Ok(())
 }
 

@@ -5,13 +5,13 @@ use uuid::Uuid;
 use super::columns::Columns;
 use super::link::Link;
 use super::parameters::Parameters;
-use super::transaction::{inserted, of_executions, sorted};
+use super::transaction::{inserted, of_executions, small, sorted};
 use crate::identity::{ExecutionId, FlowKey};
 use crate::storage::decode;
 use crate::storage::rows::in_order;
 use crate::storage::{
-    FedGroup, Flow, Inserted, Member, MemberQuery, Request, RequestKey, Result, SiblingRequest,
-    Verb, codes,
+    FedGroup, Flow, Group, Inserted, Member, MemberQuery, Request, RequestKey, Result,
+    SiblingRequest, Verb, codes,
 };
 
 pub(super) async fn lock_flow(link: &mut Link, key: &FlowKey) -> Result<Option<Flow>> {
@@ -83,6 +83,18 @@ pub(super) async fn delete_sibling_requests(
     let id = |row: &mut Columns<'_>| decode::execution_id(row, "downstream");
     let verb = Verb::DeleteSiblingRequests;
     Ok(sorted(link.read_with(verb, parameters, "sibling_request", id).await?))
+}
+
+pub(super) async fn write_joins(link: &mut Link, rows: &[Group]) -> Result<u64> {
+    let rows = in_order(rows, |row| row.downstream);
+    let joins = || rows.iter().map(|row| codes::join(row.policy));
+    let parameters = Parameters::new()
+        .executions(rows.iter().map(|row| &row.downstream))
+        .column(joins().map(|join| small(join.kind)))
+        .column(joins().map(|join| join.k.map(i64::from)))
+        .column(joins().map(|join| join.on_satisfied.map(small)))
+        .column(rows.iter().map(|row| i64::from(row.edges)));
+    link.execute(Verb::WriteJoins, parameters).await
 }
 
 fn of_request(key: RequestKey) -> Parameters {

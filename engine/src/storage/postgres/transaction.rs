@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::columns::Columns;
 use super::flows::{
     delete_cancel_backlog, delete_sibling_requests, insert_cancel_backlog, insert_request, keys,
-    lock_flow, read_fed_groups, read_members, read_request, write_flow, write_request,
+    lock_flow, read_fed_groups, read_members, read_request, write_flow, write_joins, write_request,
 };
 use super::link::Link;
 use super::parameters::Parameters;
@@ -82,7 +82,7 @@ macro_rules! transaction {
 with_verbs!(transaction);
 
 /// A code of an enum, in the width of its column.
-fn small(code: i64) -> i16 {
+pub(super) fn small(code: i64) -> i16 {
     i16::try_from(code).expect("no enum has that many variants")
 }
 

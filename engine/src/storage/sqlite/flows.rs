@@ -9,8 +9,8 @@ use super::transaction::{by_id, change, flow, inserted};
 use crate::identity::{ExecutionId, FlowKey};
 use crate::storage::rows::in_order;
 use crate::storage::{
-    FedGroup, Flow, Inserted, Member, MemberQuery, Request, RequestKey, Result, SiblingRequest,
-    codes,
+    FedGroup, Flow, Group, Inserted, Member, MemberQuery, Request, RequestKey, Result,
+    SiblingRequest, codes,
 };
 
 pub(super) fn lock_flow(session: Session<'_>, key: &FlowKey) -> Result<Option<Flow>> {
@@ -75,6 +75,23 @@ pub(super) fn delete_cancel_backlog(
         }
     }
     Ok(deleted)
+}
+
+pub(super) fn write_joins(session: Session<'_>, rows: &[Group]) -> Result<u64> {
+    let mut found = 0;
+    for row in in_order(rows, |row| row.downstream) {
+        let join = codes::join(row.policy);
+        let parameters = params![
+            join.kind,
+            join.k,
+            join.on_satisfied,
+            row.edges,
+            row.downstream.partition.0,
+            row.downstream.uuid.as_bytes(),
+        ];
+        found += u64::from(change(session, sql!(write_joins), parameters)? == 1);
+    }
+    Ok(found)
 }
 
 pub(super) fn read_members(session: Session<'_>, of: &MemberQuery) -> Result<Vec<Member>> {

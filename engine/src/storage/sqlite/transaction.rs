@@ -10,7 +10,7 @@ use rusqlite::{ToSql, params};
 use super::columns::{Columns, query, query_with};
 use super::flows::{
     delete_cancel_backlog, delete_sibling_requests, insert_cancel_backlog, insert_request,
-    lock_flow, read_fed_groups, read_members, read_request, write_flow, write_request,
+    lock_flow, read_fed_groups, read_members, read_request, write_flow, write_joins, write_request,
 };
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
