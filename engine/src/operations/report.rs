@@ -33,7 +33,7 @@ pub const REPORTS_MAX: usize = 1_000;
 pub enum Report {
     /// It succeeded, with this result.
     Complete(Arc<[u8]>),
-    /// It failed; another attempt may succeed.
+    /// It failed; another attempt may succeed. Where none is left, the execution fails with this.
     FailRetryable(Arc<[u8]>),
     /// It failed for good.
     FailFatal(Arc<[u8]>),
@@ -74,9 +74,13 @@ impl Report {
         digest[..8].iter().fold(0, |hash, byte| hash << 8 | u64::from(*byte))
     }
 
-    fn result(&self) -> ResultChange {
+    /// What is stored as the execution's result: of failures that may be tried again, the last.
+    fn result(&self, reported: Reported) -> ResultChange {
         match self {
             Report::Complete(bytes) | Report::FailFatal(bytes) => {
+                ResultChange::Set(Arc::clone(bytes))
+            }
+            Report::FailRetryable(bytes) if reported == Reported::Finished(Outcome::Failed) => {
                 ResultChange::Set(Arc::clone(bytes))
             }
             Report::FailRetryable(_) | Report::Release | Report::Snooze(_) | Report::Skip => {
@@ -302,7 +306,7 @@ impl Reporting {
                 let Retry { after, reported } = decide(report, &row, closing, now);
                 let (end, hash) = (report.end(), report.payload_hash());
                 let attempt = finish::ended_attempt(&row, end, reported, hash, now);
-                moves.push(Move { before: row, after, result: report.result(), attempt });
+                moves.push(Move { before: row, after, result: report.result(reported), attempt });
                 replies.insert(row.id, Ok(reported));
             }
         }
