@@ -84,6 +84,11 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         &self.settings
     }
 
+    /// The environment that it was made with.
+    pub fn environment(&self) -> &E {
+        &self.environment
+    }
+
     /// Routes ids to partitions.
     pub fn router(&self) -> PartitionRouter {
         PartitionRouter::new(self.settings.partitions)
@@ -120,7 +125,10 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         let id = valid.spec().flow_id.unwrap_or_else(|| self.flow_id());
         let key = self.settings.partitions.key(id);
         let body = Submit::new(valid, key, request);
-        transact(&self.storage, &self.environment, &self.settings.budget, &body).await?
+        let submitted =
+            transact(&self.storage, &self.environment, &self.settings.budget, &body).await??;
+        self.environment.released(Notice { partition: submitted.flow().partition });
+        Ok(submitted)
     }
 
     /// Grants leases on what may be claimed; an empty list if nothing may.

@@ -67,6 +67,14 @@ pub enum EngineError {
     Unsupported(String),
 }
 
+impl EngineError {
+    /// True if the same call may succeed later: contention, a storage that did not answer, or a
+    /// commit of unknown outcome. Calls with a request id are repeated with the same.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Contention(_) | Self::Unavailable(_) | Self::Unknown)
+    }
+}
+
 impl From<StorageError> for EngineError {
     fn from(error: StorageError) -> Self {
         match error {

@@ -212,6 +212,11 @@ impl<S: Storage, E: Environment> Visitor<'_, S, E> {
             transact(self.storage, self.environment, self.budget, &mark).await?;
         }
         let hopped = hopped?;
+        if hopped.moved > 0
+            && let Some(group) = hop.plan.groups.first()
+        {
+            self.environment.released(Notice { partition: group.partition });
+        }
         if let Some(first) = hopped.skipped.first() {
             self.environment.notify(Notice { partition: first.partition });
         }

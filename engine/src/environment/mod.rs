@@ -39,4 +39,26 @@ pub trait Environment: Clone + Send + Sync + 'static {
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
     /// Wakes dispatchers. Losing it costs latency, never progress.
     fn notify(&self, notice: Notice);
+    /// Wakes workers: something of that partition may have become claimable. Losing it costs
+    /// latency, never progress; a process without workers need not listen.
+    fn released(&self, notice: Notice) {
+        let _ = notice;
+    }
+}
+
+/// What a process offers besides when workers and supervisors run in it.
+#[cfg(feature = "system")]
+pub trait Host: Environment {
+    /// Time on the monotonic clock since a moment that the process chose once; never goes back.
+    fn monotonic(&self) -> Duration;
+    /// Waits until some execution has ended since the last call, or so much time has passed.
+    ///
+    /// Notices that arrive while nobody waits are kept as one. Cancellation: a dropped wait loses
+    /// nothing but latency.
+    fn noticed(&self, poll: Duration) -> impl Future<Output = ()> + Send;
+    /// Waits until something may have become claimable after the moment `seen`, which begins at
+    /// zero, or so much time has passed; moves `seen` on. Every waiter is woken.
+    ///
+    /// Cancellation: a dropped wait leaves `seen` as it was, and the next one is woken at once.
+    fn workable(&self, seen: &mut u64, poll: Duration) -> impl Future<Output = ()> + Send;
 }

@@ -5,16 +5,31 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
-use crate::environment::{Environment, Notice, Relay};
+use crate::environment::{Environment, Host, Notice, Relay};
 use crate::time::{Timestamp, micros};
 
 /// Time, randomness and wake-ups of this process. Clones share their wake-ups.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SystemEnvironment {
     wake: Arc<Notify>,
+    /// How often something may have become claimable.
+    released: watch::Sender<u64>,
     outbound: Arc<Outbound>,
+    started: Instant,
+}
+
+impl Default for SystemEnvironment {
+    fn default() -> Self {
+        Self {
+            wake: Arc::default(),
+            released: watch::Sender::new(0),
+            outbound: Arc::default(),
+            started: Instant::now(),
+        }
+    }
 }
 
 /// What a relay has yet to carry to other processes; at most one notice a partition.
@@ -38,6 +53,17 @@ impl SystemEnvironment {
         // A wait that times out is a poll.
         let _ = tokio::time::timeout(poll, self.wake.notified()).await;
     }
+
+    fn wake_workers(&self) {
+        self.released.send_modify(|times| *times += 1);
+    }
+
+    /// Leaves a notice for the relay, if there is one.
+    fn tell(&self, notice: Notice) {
+        let mut notices = self.outbound.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.insert(notice);
+        self.outbound.filled.notify_one();
+    }
 }
 
 impl Environment for SystemEnvironment {
@@ -59,9 +85,30 @@ impl Environment for SystemEnvironment {
 
     fn notify(&self, notice: Notice) {
         self.wake.notify_one();
-        let mut notices = self.outbound.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        notices.insert(notice);
-        self.outbound.filled.notify_one();
+        self.tell(notice);
+    }
+
+    fn released(&self, notice: Notice) {
+        self.wake_workers();
+        self.tell(notice);
+    }
+}
+
+impl Host for SystemEnvironment {
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    async fn noticed(&self, poll: Duration) {
+        SystemEnvironment::noticed(self, poll).await;
+    }
+
+    async fn workable(&self, seen: &mut u64, poll: Duration) {
+        let (mut released, before) = (self.released.subscribe(), *seen);
+        let waiting = tokio::time::timeout(poll, released.wait_for(|times| *times != before));
+        // A wait that times out is a poll.
+        let moved = waiting.await.ok().and_then(Result::ok).map(|times| *times);
+        *seen = moved.unwrap_or(before);
     }
 }
 
@@ -81,6 +128,7 @@ impl Relay for SystemEnvironment {
 
     fn incoming(&self) {
         self.wake.notify_one();
+        self.wake_workers();
     }
 }
 
@@ -102,5 +150,22 @@ mod tests {
         environment.noticed(Duration::MAX).await;
         other.incoming();
         environment.noticed(Duration::MAX).await;
+    }
+
+    #[tokio::test]
+    async fn what_is_released_wakes_every_worker_once_and_is_told_to_others() {
+        let environment = SystemEnvironment::new();
+        environment.released(Notice { partition: Partition(5) });
+        let mut seen = [0, 0];
+        for seen in &mut seen {
+            environment.workable(seen, Duration::MAX).await;
+        }
+        assert_eq!(seen, [1, 1]);
+        environment.workable(&mut seen[0], Duration::ZERO).await;
+        assert_eq!(seen, [1, 1], "nothing was released meanwhile");
+        environment.incoming();
+        environment.workable(&mut seen[1], Duration::MAX).await;
+        assert_eq!(seen, [1, 2]);
+        assert_eq!(environment.outgoing().await, [Notice { partition: Partition(5) }].into());
     }
 }

@@ -55,6 +55,7 @@ const AMBIENT_EXCEPTIONS: &[(&str, &str, &str)] = &[
         "the environment of a real process, which hands the clock to the engine",
     ),
     ("engine/src/environment/system.rs", "getrandom", "the same"),
+    ("engine/src/environment/system.rs", "Instant", "the same"),
     (
         "engine/src/storage/sqlite/mod.rs",
         "SystemTime",
