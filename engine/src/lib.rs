@@ -7,15 +7,23 @@ pub mod error;
 pub mod flow;
 pub mod graph;
 pub mod identity;
+#[cfg(feature = "system")]
+mod measure;
 pub mod mutants;
 pub mod operations;
+#[cfg(feature = "system")]
+mod pace;
 pub mod policy;
 pub mod reconcile;
 pub mod retry;
+#[cfg(feature = "system")]
+pub mod signal;
 pub mod state;
 pub mod storage;
 pub mod time;
 pub mod transact;
+#[cfg(feature = "system")]
+pub mod worker;
 
 pub use engine::{Engine, Settings};
 pub use error::EngineError;

@@ -5,8 +5,13 @@ pub mod cancel_backlog;
 pub mod dependency;
 pub mod reaper;
 pub mod siblings;
+#[cfg(feature = "system")]
+pub mod supervisor;
+mod table;
 
 use std::ops::AddAssign;
+
+pub use table::Reconciler;
 
 /// What one tick did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,0 +1,124 @@
+//! What a handler is told of its attempt, and how it learns that nobody wants it any more. Never
+//! talks to the storage.
+
+use std::sync::Arc;
+
+use crate::identity::{ExecutionId, FlowKey};
+use crate::operations::claim::LeaseToken;
+use crate::signal::Signal;
+use crate::storage::{Definition, Grant};
+
+/// Why the work of an attempt is no longer wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Cancelled {
+    /// The lease was ended by somebody else, or it has run out: another attempt may run by now, and
+    /// what this one reports counts for nothing unless nobody has noticed yet.
+    LeaseLost,
+    /// The worker stops. Whatever the handler returns within the grace period is reported.
+    Shutdown,
+}
+
+/// Tells a handler that its work is no longer wanted. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Cancellation(Signal<Cancelled>);
+
+impl Cancellation {
+    pub(super) fn new() -> Self {
+        Self(Signal::new())
+    }
+
+    pub(super) fn cancel(&self, why: Cancelled) {
+        self.0.give(why);
+    }
+
+    /// Why the work is no longer wanted; `None` as long as it is. The first reason stays.
+    pub fn reason(&self) -> Option<Cancelled> {
+        self.0.get()
+    }
+
+    /// True once the work is no longer wanted: for loops that cannot wait.
+    pub fn is_cancelled(&self) -> bool {
+        self.reason().is_some()
+    }
+
+    /// Waits until the work is no longer wanted; for `tokio::select!`. Cancellation: dropping the
+    /// future loses nothing.
+    pub async fn cancelled(&self) -> Cancelled {
+        self.0.given().await
+    }
+}
+
+/// One attempt, as its handler sees it. Cheap to clone.
+///
+/// Delivery is at least once: a handler may run again after its work was done, when a lease was
+/// lost or a process died before the report arrived. What it does outside goes under
+/// [`Context::execution`] and [`Context::incarnation`] as an idempotency key, which stay the same
+/// for every attempt.
+#[derive(Clone, Debug)]
+pub struct Context {
+    grant: Arc<Grant>,
+    worker: Arc<str>,
+    cancellation: Cancellation,
+}
+
+impl Context {
+    pub(super) fn new(grant: Grant, worker: Arc<str>) -> Self {
+        Self { grant: Arc::new(grant), worker, cancellation: Cancellation::new() }
+    }
+
+    /// The execution.
+    pub fn execution(&self) -> ExecutionId {
+        self.grant.execution.id
+    }
+
+    /// The flow that it belongs to.
+    pub fn flow(&self) -> FlowKey {
+        self.grant.execution.flow_key()
+    }
+
+    /// 0 until the execution is replayed, then one more each time.
+    pub fn incarnation(&self) -> u32 {
+        self.grant.execution.incarnation
+    }
+
+    /// Which grant of this incarnation it is, from 1; given-back ones count.
+    pub fn attempt(&self) -> u32 {
+        self.grant.execution.attempt
+    }
+
+    /// The most attempts that are charged before the execution ends.
+    pub fn attempts_max(&self) -> u32 {
+        self.grant.execution.retry.max_attempts
+    }
+
+    /// Attempts charged so far, this one among them.
+    pub fn attempts_charged(&self) -> u32 {
+        self.grant.execution.charged
+    }
+
+    /// Name, kind, lane, labels and payload, as they were submitted.
+    pub fn definition(&self) -> &Definition {
+        &self.grant.definition
+    }
+
+    /// The lease, which fences what else is written in its name.
+    pub fn lease(&self) -> LeaseToken {
+        self.grant.token()
+    }
+
+    /// Name of the worker.
+    pub fn worker(&self) -> &str {
+        &self.worker
+    }
+
+    /// Tells when the work is no longer wanted.
+    pub fn cancellation(&self) -> &Cancellation {
+        &self.cancellation
+    }
+
+    /// Waits until the work is no longer wanted, as [`Cancellation::cancelled`].
+    pub async fn cancelled(&self) -> Cancelled {
+        self.cancellation.cancelled().await
+    }
+}

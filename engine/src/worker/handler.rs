@@ -1,0 +1,219 @@
+//! Handlers: typed on the outside, JSON on the inside. Turns what a handler returns, or how it
+//! breaks off, into a report; never sends one.
+
+use std::any::Any;
+use std::fmt::Display;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::operations::report::Report;
+use crate::worker::context::Context;
+
+/// Bytes of a message that are kept; the rest is cut off.
+pub const MESSAGE_MAX_BYTES: usize = 16 << 10;
+
+/// What a handler may return instead of a result.
+///
+/// Every `std::error::Error` turns into a retryable failure, so that `?` works. For the same reason
+/// this type is no error itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum HandlerError {
+    /// It failed, and another attempt may succeed: it follows after the backoff of the execution's
+    /// retry policy, if attempts are left; otherwise the execution ends as failed.
+    Retryable(String),
+    /// It failed for good: the execution ends as failed.
+    Fatal(String),
+    /// It is too early: try again once so much time has passed. The attempt is given back.
+    Snooze(Duration),
+    /// It is not called for: the execution ends as skipped, which is no failure.
+    Skip,
+    /// It was not tried to the end: the attempt is given back, and anybody may claim it at once.
+    Release,
+}
+
+impl HandlerError {
+    /// A retryable failure.
+    pub fn retryable(message: impl Display) -> Self {
+        Self::Retryable(message.to_string())
+    }
+
+    /// A failure for good.
+    pub fn fatal(message: impl Display) -> Self {
+        Self::Fatal(message.to_string())
+    }
+}
+
+impl<E: std::error::Error> From<E> for HandlerError {
+    /// A retryable failure with the messages of the error and of its sources.
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(inner) = source {
+            message.push_str(": ");
+            message.push_str(&inner.to_string());
+            source = inner.source();
+        }
+        Self::Retryable(message)
+    }
+}
+
+/// What a failed execution has as its result, as JSON.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// What the handler said, or what it panicked with.
+    pub error: String,
+}
+
+impl Failure {
+    fn bytes(message: &str) -> Arc<[u8]> {
+        let mut end = message.len().min(MESSAGE_MAX_BYTES);
+        while !message.is_char_boundary(end) {
+            end -= 1;
+        }
+        let failure = Failure { error: message[..end].to_owned() };
+        serde_json::to_vec(&failure).expect("text is JSON").into()
+    }
+}
+
+/// What became of the work of an attempt.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Outcome {
+    pub(super) report: Report,
+    /// Why it failed, if it did.
+    pub(super) failure: Option<String>,
+}
+
+impl Outcome {
+    pub(super) fn of(report: Report) -> Self {
+        Self { report, failure: None }
+    }
+
+    pub(super) fn retryable(message: String) -> Self {
+        let report = Report::FailRetryable(Failure::bytes(&message));
+        Self { report, failure: Some(message) }
+    }
+
+    fn fatal(message: String) -> Self {
+        Self { report: Report::FailFatal(Failure::bytes(&message)), failure: Some(message) }
+    }
+
+    fn returned<R: Serialize>(kind: &str, result: Result<R, HandlerError>) -> Self {
+        match result {
+            Ok(result) => match serde_json::to_vec(&result) {
+                Ok(bytes) => Self::of(Report::Complete(bytes.into())),
+                Err(error) => Self::fatal(format!("result of kind `{kind}`: {error}")),
+            },
+            Err(HandlerError::Retryable(message)) => Self::retryable(message),
+            Err(HandlerError::Fatal(message)) => Self::fatal(message),
+            Err(HandlerError::Snooze(delay)) => Self::of(Report::Snooze(delay)),
+            Err(HandlerError::Skip) => Self::of(Report::Skip),
+            Err(HandlerError::Release) => Self::of(Report::Release),
+        }
+    }
+
+    /// A handler that panicked may succeed next time; what it panicked with is kept.
+    pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::retryable(format!("panicked: {}", text.unwrap_or("with something that is no text")))
+    }
+}
+
+/// The work of one attempt.
+pub(super) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// A handler whose types are forgotten.
+pub(super) type Handler = Arc<dyn Fn(Context) -> Work + Send + Sync>;
+
+/// Forgets the types of a handler.
+pub(super) fn handler<F, P, W, R>(function: F) -> Handler
+where
+    F: Fn(Context, P) -> W + Send + Sync + 'static,
+    P: DeserializeOwned + Send + 'static,
+    W: Future<Output = Result<R, HandlerError>> + Send + 'static,
+    R: Serialize + Send + 'static,
+{
+    let function = Arc::new(function);
+    Arc::new(move |context: Context| {
+        let function = Arc::clone(&function);
+        Box::pin(async move {
+            let kind = Arc::clone(&context.definition().kind);
+            match serde_json::from_slice::<P>(&context.definition().payload) {
+                Ok(payload) => Outcome::returned(&kind, function(context, payload).await),
+                // No attempt will read it any better.
+                Err(error) => Outcome::fatal(format!("payload of kind `{kind}`: {error}")),
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn failure(report: &Report) -> String {
+        let (Report::FailRetryable(bytes) | Report::FailFatal(bytes)) = report else {
+            panic!("{report:?} is no failure");
+        };
+        serde_json::from_slice::<Failure>(bytes).unwrap().error
+    }
+
+    #[test]
+    fn each_return_value_is_its_report() {
+        let second = Duration::from_secs(1);
+        let returned = |result| Outcome::returned::<u8>("kind", result).report;
+        assert_eq!(returned(Ok(7)), Report::Complete(Arc::from(*b"7")));
+        assert_eq!(returned(Err(HandlerError::Snooze(second))), Report::Snooze(second));
+        assert_eq!(returned(Err(HandlerError::Skip)), Report::Skip);
+        assert_eq!(returned(Err(HandlerError::Release)), Report::Release);
+        let retryable = returned(Err(HandlerError::retryable("later")));
+        assert_eq!(failure(&retryable), "later");
+        assert!(matches!(retryable, Report::FailRetryable(_)));
+        let fatal = returned(Err(HandlerError::fatal("never")));
+        assert_eq!(failure(&fatal), "never");
+        assert!(matches!(fatal, Report::FailFatal(_)));
+    }
+
+    #[test]
+    fn a_result_that_is_no_json_is_fatal_and_names_the_kind() {
+        let unreadable = BTreeMap::from([([1_u8], 2_u8)]);
+        let report = Outcome::returned("mail", Ok(unreadable)).report;
+        assert!(matches!(report, Report::FailFatal(_)));
+        assert!(failure(&report).starts_with("result of kind `mail`: "), "{}", failure(&report));
+    }
+
+    #[test]
+    fn an_error_is_retryable_with_its_sources() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("sending")]
+        struct Sending(#[source] std::fmt::Error);
+        let error = HandlerError::from(Sending(std::fmt::Error));
+        assert_eq!(error, HandlerError::retryable(format!("sending: {}", std::fmt::Error)));
+    }
+
+    #[test]
+    fn a_long_message_is_cut_between_characters() {
+        let outcome = Outcome::retryable(format!("x{}", "ä".repeat(MESSAGE_MAX_BYTES)));
+        assert_eq!(failure(&outcome.report).len(), MESSAGE_MAX_BYTES - 1);
+    }
+
+    #[test]
+    fn a_panic_is_a_failure_that_says_what_it_panicked_with() {
+        let panics: [(Box<dyn Any + Send>, &str); 3] = [
+            (Box::new("static"), "panicked: static"),
+            (Box::new("owned".to_owned()), "panicked: owned"),
+            (Box::new(7), "panicked: with something that is no text"),
+        ];
+        for (panic, expected) in panics {
+            assert_eq!(failure(&Outcome::panicked(&*panic).report), expected);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Leases: kept while work runs, and what a handler learns when one is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use sluicegate::operations::report::Report;
+use sluicegate::state::PublicState;
+use sluicegate::worker::{Cancelled, Context};
+use sluicegate::{Engine, Settings};
+
+use crate::storage::{Faults, Shaky};
+use crate::{Home, Told, forever, single, start};
+
+const LEASE: Duration = Duration::from_secs(10);
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_kept_for_as_long_as_the_work_takes() {
+    let home = Home::new(Settings::default());
+    let flow = home.submit(single("mail")).await;
+    let (done, mut told) = Told::channel();
+    let engine = home.engine.clone();
+    let running = start(home.worker().lease(LEASE).handler("mail", move |context, (): ()| {
+        let (done, engine) = (done.clone(), engine.clone());
+        async move {
+            let context: Context = context;
+            for _ in 0..10 {
+                tokio::time::sleep(LEASE).await;
+                let reaped = engine.reaper_tick(&sluicegate::storage::Scope::default()).await;
+                assert_eq!(reaped.expect("the tick succeeds").reconciled, 0);
+            }
+            done.send(context.cancellation().reason()).expect("the test listens");
+            Ok(())
+        }
+    }));
+    assert_eq!(told.next().await, None);
+    assert_eq!(running.stop().await.reported, 1);
+    let described = home.described(flow, "a").await;
+    assert_eq!((described.state, described.attempt), (PublicState::Completed, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_else_ended_trips_the_token() {
+    let home = Home::new(Settings::default());
+    let flow = home.submit(single("mail")).await;
+    let (begun, mut leases) = Told::channel();
+    let (done, mut told) = Told::channel();
+    let running = start(home.worker().lease(LEASE).handler("mail", move |context, (): ()| {
+        let (begun, done) = (begun.clone(), done.clone());
+        async move {
+            let context: Context = context;
+            begun.send(context.lease()).expect("the test listens");
+            if context.attempt() == 1 {
+                done.send(context.cancelled().await).expect("the test listens");
+                assert!(context.cancellation().is_cancelled());
+            }
+            Ok(())
+        }
+    }));
+    let lease = leases.next().await;
+    home.engine.report(lease, Report::Release).await.expect("the lease is held");
+    assert_eq!(told.next().await, Cancelled::LeaseLost);
+    assert_eq!(leases.next().await.attempt, 2);
+    let totals = running.stop().await;
+    assert_eq!((totals.granted, totals.lost, totals.reported), (2, 1, 1));
+    let described = home.described(flow, "a").await;
+    assert_eq!((described.state, described.attempt), (PublicState::Completed, 2));
+}
+
+/// The worker's renewals find no storage.
+fn without_renewals(home: &Home) -> Engine<Shaky, sluicegate::environment::SystemEnvironment> {
+    let faults = Faults::default();
+    faults.gone.store(true, Ordering::SeqCst);
+    let storage = Shaky { inner: home.sqlite.clone(), faults: Arc::new(faults) };
+    Engine::new(storage, home.engine.environment().clone(), Settings::default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_cannot_be_renewed_trips_the_token_and_its_report_still_counts() {
+    let home = Home::new(Settings::default());
+    let flow = home.submit(single("mail")).await;
+    let (done, mut told) = Told::channel();
+    let worker = home.worker().lease(LEASE).renewals(without_renewals(&home));
+    let running = start(worker.handler("mail", move |context: Context, (): ()| {
+        let done = done.clone();
+        async move {
+            done.send(context.cancelled().await).expect("the test listens");
+            Ok(())
+        }
+    }));
+    assert_eq!(told.next().await, Cancelled::LeaseLost);
+    let totals = running.stop().await;
+    // Nobody reaped it, so that the report is the first to end it.
+    assert_eq!((totals.lost, totals.reported), (0, 1));
+    assert_eq!(home.described(flow, "a").await.state, PublicState::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_ignores_a_lost_lease_is_stopped_and_its_slot_goes_on() {
+    let home = Home::new(Settings::default());
+    home.submit(single("mail")).await;
+    let (begun, mut leases) = Told::channel();
+    let worker = home.worker().lease(LEASE).concurrency(1);
+    let running = start(worker.handler("mail", move |context: Context, (): ()| {
+        let begun = begun.clone();
+        async move {
+            begun.send(context.lease()).expect("the test listens");
+            if context.attempt() == 1 { forever(&context).await } else { Ok(()) }
+        }
+    }));
+    let lease = leases.next().await;
+    home.engine.report(lease, Report::Release).await.expect("the lease is held");
+    assert_eq!(leases.next().await.attempt, 2);
+    let totals = running.stop().await;
+    assert_eq!((totals.lost, totals.reported), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_storage_that_goes_away_costs_time_and_nothing_else() {
+    let home = Home::new(Settings::default());
+    let (begun, mut told) = Told::channel();
+    let faults = Arc::clone(&home.faults);
+    let running = start(home.worker().lease(crate::HOUR).handler("mail", move |_, (): ()| {
+        let (begun, faults): (_, Arc<Faults>) = (begun.clone(), Arc::clone(&faults));
+        async move {
+            // When its report is due, nobody answers.
+            faults.gone.store(true, Ordering::SeqCst);
+            begun.send(()).expect("the test listens");
+            Ok(())
+        }
+    }));
+    home.faults.gone.store(true, Ordering::SeqCst);
+    tokio::time::sleep(LEASE).await;
+    home.faults.gone.store(false, Ordering::SeqCst);
+    let flow = home.submit(single("mail")).await;
+    told.next().await;
+    tokio::time::sleep(LEASE).await;
+    home.faults.gone.store(false, Ordering::SeqCst);
+    let totals = running.stop().await;
+    assert_eq!((totals.granted, totals.reported), (1, 1));
+    let described = home.described(flow, "a").await;
+    assert_eq!((described.state, described.attempt), (PublicState::Completed, 1));
+}
