@@ -46,6 +46,7 @@ pub(crate) const STAGES: &[Stage] = &[
         work: Work::Passes(&[
             "cargo clippy --locked --workspace --all-targets -- -D warnings",
             "cargo clippy --locked -p sluicegate --no-default-features -- -D warnings",
+            "cargo clippy --locked -p sluicegate --all-features -- -D warnings",
             "cargo clippy --locked -p sluicegate-sim --no-default-features -- -D warnings",
         ]),
     },
@@ -67,8 +68,12 @@ pub(crate) const STAGES: &[Stage] = &[
         what: "every backend keeps the contract of the storage seam, none skipped",
         work: Work::Passes(&[
             "cargo test --locked -p sluicegate-tests --test conformance -- --nocapture arms",
-            "cargo run --locked --quiet -p sluicegate --features conformance --example own_storage",
         ]),
+    },
+    Stage {
+        name: "examples",
+        what: "every example program runs to its end, on a throwaway Postgres where it needs one",
+        work: Work::Passes(&["cargo test --locked -p sluicegate-tests --test examples"]),
     },
     Stage {
         name: "docs",
