@@ -20,13 +20,20 @@ use crate::worker::station::Station;
 /// How long a stopped handler may take to come to its next await.
 const STOPPING_MAX: Duration = Duration::from_secs(1);
 
+/// An attempt that is to be reported.
+pub(super) struct Ended {
+    pub(super) report: Report,
+    /// The lease is kept until the report is answered, which may take several calls.
+    pub(super) kept: Option<Kept>,
+}
+
 /// Works on what was leased; `None` if the lease was lost, so that there is nothing to report.
 pub(super) async fn run<S: Storage, H: Host>(
     station: &Arc<Station<S, H>>,
     leased: Leased,
-) -> Option<Report> {
+) -> Option<Ended> {
     if station.closing.get().is_some() {
-        return Some(Report::Release);
+        return Some(Ended { report: Report::Release, kept: None });
     }
     let token = leased.grant.token();
     let span = tracing::info_span!(
@@ -39,7 +46,7 @@ pub(super) async fn run<S: Storage, H: Host>(
     work(station, leased).instrument(span).await
 }
 
-async fn work<S: Storage, H: Host>(station: &Arc<Station<S, H>>, leased: Leased) -> Option<Report> {
+async fn work<S: Storage, H: Host>(station: &Arc<Station<S, H>>, leased: Leased) -> Option<Ended> {
     let Leased { grant, sent_at } = leased;
     let started_at = station.host().monotonic();
     let kept = lease::keep(station, grant.token(), sent_at);
@@ -61,7 +68,7 @@ async fn work<S: Storage, H: Host>(station: &Arc<Station<S, H>>, leased: Leased)
         Some(error) => tracing::warn!(end, error, "attempt ended"),
         None => tracing::debug!(end, "attempt ended"),
     }
-    Some(outcome.report)
+    Some(Ended { report: outcome.report, kept: Some(kept) })
 }
 
 fn end_of(report: &Report) -> &'static str {

@@ -117,7 +117,11 @@ async fn occupy<S: Storage, H: Host>(station: &Arc<Station<S, H>>, first: Leased
     while let Some(leased) = next {
         let token = leased.grant.token();
         next = match attempt::run(station, leased).await {
-            Some(report) => station.turn_over(token, report).await,
+            Some(ended) => {
+                let next = station.turn_over(token, ended.report).await;
+                drop(ended.kept);
+                next
+            }
             None => None,
         };
     }

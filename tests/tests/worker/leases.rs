@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use sluicegate::environment::SystemEnvironment;
 use sluicegate::operations::report::Report;
 use sluicegate::state::PublicState;
+use sluicegate::storage::Scope;
 use sluicegate::worker::{Cancelled, Context};
 use sluicegate::{Engine, Settings};
 
@@ -26,7 +28,7 @@ async fn a_lease_is_kept_for_as_long_as_the_work_takes() {
             let context: Context = context;
             for _ in 0..10 {
                 tokio::time::sleep(LEASE).await;
-                let reaped = engine.reaper_tick(&sluicegate::storage::Scope::default()).await;
+                let reaped = engine.reaper_tick(&Scope::default()).await;
                 assert_eq!(reaped.expect("the tick succeeds").reconciled, 0);
             }
             done.send(context.cancellation().reason()).expect("the test listens");
@@ -67,10 +69,10 @@ async fn a_lease_that_somebody_else_ended_trips_the_token() {
     assert_eq!((described.state, described.attempt), (PublicState::Completed, 2));
 }
 
-/// The worker's renewals find no storage.
-fn without_renewals(home: &Home) -> Engine<Shaky, sluicegate::environment::SystemEnvironment> {
+/// An engine on connections of its own, which are gone or not whatever becomes of the others.
+fn beside(home: &Home, gone: bool) -> Engine<Shaky, SystemEnvironment> {
     let faults = Faults::default();
-    faults.gone.store(true, Ordering::SeqCst);
+    faults.gone.store(gone, Ordering::SeqCst);
     let storage = Shaky { inner: home.sqlite.clone(), faults: Arc::new(faults) };
     Engine::new(storage, home.engine.environment().clone(), Settings::default())
 }
@@ -80,7 +82,7 @@ async fn a_lease_that_cannot_be_renewed_trips_the_token_and_its_report_still_cou
     let home = Home::new(Settings::default());
     let flow = home.submit(single("mail")).await;
     let (done, mut told) = Told::channel();
-    let worker = home.worker().lease(LEASE).renewals(without_renewals(&home));
+    let worker = home.worker().lease(LEASE).renewals(beside(&home, true));
     let running = start(worker.handler("mail", move |context: Context, (): ()| {
         let done = done.clone();
         async move {
@@ -93,6 +95,35 @@ async fn a_lease_that_cannot_be_renewed_trips_the_token_and_its_report_still_cou
     // Nobody reaped it, so that the report is the first to end it.
     assert_eq!((totals.lost, totals.reported), (0, 1));
     assert_eq!(home.described(flow, "a").await.state, PublicState::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_kept_until_its_report_is_answered() {
+    let home = Home::new(Settings::default());
+    let flow = home.submit(single("mail")).await;
+    let (done, mut told) = Told::channel();
+    let faults = Arc::clone(&home.faults);
+    let worker = home.worker().lease(LEASE).renewals(beside(&home, false));
+    let running = start(worker.handler("mail", move |_: Context, (): ()| {
+        let (done, faults) = (done.clone(), Arc::clone(&faults));
+        async move {
+            faults.gone.store(true, Ordering::SeqCst);
+            done.send(()).expect("the test listens");
+            Ok(())
+        }
+    }));
+    told.next().await;
+    let reaping = beside(&home, false);
+    for _ in 0..5 {
+        tokio::time::sleep(LEASE).await;
+        let reaped = reaping.reaper_tick(&Scope::default()).await;
+        assert_eq!(reaped.expect("the tick succeeds").reconciled, 0);
+    }
+    home.faults.gone.store(false, Ordering::SeqCst);
+    let totals = running.stop().await;
+    assert_eq!((totals.granted, totals.reported), (1, 1));
+    let described = home.described(flow, "a").await;
+    assert_eq!((described.state, described.attempt), (PublicState::Completed, 1));
 }
 
 #[tokio::test(start_paused = true)]
