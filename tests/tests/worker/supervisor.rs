@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sluicegate::Settings;
+use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::{ExecutionSpec, FlowSpec};
 use sluicegate::reconcile::Reconciler;
 use sluicegate::reconcile::supervisor::{DISPATCHER, FAILING_MAX, Status, Statuses, Supervisor};
@@ -12,7 +13,10 @@ use sluicegate::state::PublicState;
 use sluicegate::worker::Context;
 use tokio::sync::watch;
 
-use crate::{Home, Told, forever, start};
+use crate::storage::Shaky;
+use crate::{HOUR, Home, Told, forever, start};
+
+type Supervising = Supervisor<Shaky, SystemEnvironment>;
 
 /// Waits until the status of a sweep is such.
 async fn until(
@@ -38,27 +42,23 @@ fn chain() -> FlowSpec {
 /// A worker dies while it holds one lease and has completed another execution; nobody dispatched.
 async fn crash(home: &Home) {
     let (begun, mut told) = Told::channel();
-    let crashing =
-        start(home.worker().handler("first", |_: Context, (): ()| async { Ok(()) }).handler(
-            "stuck",
-            move |context: Context, (): ()| {
-                let begun = begun.clone();
-                async move {
-                    begun.send(()).expect("the test listens");
-                    forever(&context).await
-                }
-            },
-        ));
+    // One at a time, so that the first has been reported when the other begins.
+    let worker = home.worker().concurrency(1);
+    let worker = worker.handler("first", |_: Context, (): ()| async { Ok(()) });
+    let crashing = start(worker.handler("stuck", move |context: Context, (): ()| {
+        let begun = begun.clone();
+        async move {
+            begun.send(()).expect("the test listens");
+            forever(&context).await
+        }
+    }));
     told.next().await;
     crashing.task.abort();
     assert!(crashing.task.await.is_err());
 }
 
 /// Drains what a crash left and returns what each sweep did.
-async fn drain(
-    home: &Home,
-    supervisor: Supervisor<crate::Shaky, crate::SystemEnvironment>,
-) -> Statuses {
+async fn drain(home: &Home, supervisor: Supervising) -> Statuses {
     let (done, mut told) = Told::channel();
     let mut worker = home.worker();
     for kind in ["first", "second", "last", "stuck"] {
@@ -84,14 +84,11 @@ async fn drain(
     supervising.await.expect("it comes to its end")
 }
 
-async fn check(
-    setup: impl FnOnce(
-        Supervisor<crate::Shaky, crate::SystemEnvironment>,
-    ) -> Supervisor<crate::Shaky, crate::SystemEnvironment>,
-) -> Statuses {
+async fn check(setup: impl FnOnce(Supervising) -> Supervising) -> Statuses {
     let home = Home::new(Settings::default());
     let flow = home.submit(chain()).await;
-    let stuck = FlowSpec::builder().execution_spec(ExecutionSpec::new("a").kind("stuck"));
+    let stuck = ExecutionSpec::new("a").kind("stuck").priority(-1);
+    let stuck = FlowSpec::builder().execution_spec(stuck);
     let stuck = home.submit(stuck.build()).await;
     crash(&home).await;
     assert_eq!(home.described(flow, "first").await.state, PublicState::Completed);
@@ -147,4 +144,38 @@ async fn a_storage_that_goes_away_ends_no_sweep() {
     shutdown.request();
     let statuses = supervising.await.expect("it comes to its end");
     assert!(!statuses.contains_key("reaper"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn notices_alone_move_a_flow_on() {
+    let home = Home::new(Settings::default());
+    let (done, mut told) = Told::channel();
+    let mut worker = home.worker().poll(HOUR, HOUR);
+    for kind in ["first", "second", "last"] {
+        let done = done.clone();
+        worker = worker.handler(kind, move |_: Context, (): ()| {
+            let done = done.clone();
+            async move {
+                done.send(kind).expect("the test listens");
+                Ok(())
+            }
+        });
+    }
+    let running = start(worker);
+    let supervisor = Supervisor::new(home.engine.clone()).poll(HOUR);
+    let supervisor = supervisor.without(Reconciler::Dependency).without(Reconciler::Reaper);
+    let mut statuses = supervisor.statuses();
+    let shutdown = Shutdown::new();
+    let supervising = tokio::spawn(supervisor.run(shutdown.requested()));
+    until(&mut statuses, DISPATCHER, |status| status.passes > 0).await;
+    let since = tokio::time::Instant::now();
+    home.submit(chain()).await;
+    for kind in ["first", "second", "last"] {
+        assert_eq!(told.next().await, kind);
+    }
+    // The time is virtual: it goes on only when everybody waits, and nobody has polled.
+    assert!(since.elapsed() < HOUR / 2, "{:?}", since.elapsed());
+    running.stop().await;
+    shutdown.request();
+    supervising.await.expect("it comes to its end");
 }
