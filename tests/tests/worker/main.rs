@@ -117,7 +117,9 @@ impl<T> Told<T> {
     }
 
     async fn next(&mut self) -> T {
-        self.0.recv().await.expect("the handler lives as long as its worker")
+        let told = tokio::time::timeout(HOUR, self.0.recv()).await;
+        let told = told.expect("no hour of virtual time passes without a word");
+        told.expect("the handler lives as long as its worker")
     }
 }
 

@@ -24,7 +24,8 @@ async fn until(
     sweep: &str,
     such: impl Fn(&Status) -> bool,
 ) -> Status {
-    let held = statuses.wait_for(|all| all.get(sweep).is_some_and(&such)).await;
+    let waiting = statuses.wait_for(|all| all.get(sweep).is_some_and(&such));
+    let held = tokio::time::timeout(HOUR, waiting).await.expect("it comes to that");
     held.expect("the supervisor runs")[sweep].clone()
 }
 
