@@ -10,7 +10,8 @@ use sluicegate::reconcile::Reconciler;
 use sluicegate::reconcile::supervisor::{DISPATCHER, FAILING_MAX, Status, Statuses, Supervisor};
 use sluicegate::signal::Shutdown;
 use sluicegate::state::PublicState;
-use sluicegate::worker::Context;
+use sluicegate::transact::RetryBudget;
+use sluicegate::worker::{Context, WorkerBuilder};
 use tokio::sync::watch;
 
 use crate::storage::Shaky;
@@ -58,10 +59,11 @@ async fn crash(home: &Home) {
     assert!(crashing.task.await.is_err());
 }
 
-/// Drains what a crash left and returns what each sweep did.
-async fn drain(home: &Home, supervisor: Supervising) -> Statuses {
-    let (done, mut told) = Told::channel();
-    let mut worker = home.worker();
+/// Handlers of every kind of these tests, which succeed and tell their kind.
+fn telling(
+    mut worker: WorkerBuilder<Shaky, SystemEnvironment>,
+) -> (WorkerBuilder<Shaky, SystemEnvironment>, Told<&'static str>) {
+    let (done, told) = Told::channel();
     for kind in ["first", "second", "last", "stuck"] {
         let done = done.clone();
         worker = worker.handler(kind, move |_: Context, (): ()| {
@@ -72,6 +74,12 @@ async fn drain(home: &Home, supervisor: Supervising) -> Statuses {
             }
         });
     }
+    (worker, told)
+}
+
+/// Drains what a crash left and returns what each sweep did.
+async fn drain(home: &Home, supervisor: Supervising) -> Statuses {
+    let (worker, mut told) = telling(home.worker());
     let shutdown = Shutdown::new();
     let supervising = tokio::spawn(supervisor.run(shutdown.requested()));
     let running = start(worker);
@@ -148,20 +156,34 @@ async fn a_storage_that_goes_away_ends_no_sweep() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_flow_drains_while_answers_are_lost() {
+    // A call makes one run only, so that whoever sends it must see to the rest.
+    let budget = RetryBudget { runs_max: 1, ..RetryBudget::default() };
+    let home = Home::new(Settings { budget, ..Settings::default() });
+    let flow = home.submit(chain()).await;
+    home.faults.lost_each.store(2, Ordering::SeqCst);
+    let (worker, mut told) = telling(home.worker());
+    let running = start(worker);
+    let shutdown = Shutdown::new();
+    let supervisor = Supervisor::new(home.engine.clone());
+    let supervising = tokio::spawn(supervisor.run(shutdown.requested()));
+    for kind in ["first", "second", "last"] {
+        assert_eq!(told.next().await, kind);
+    }
+    let totals = running.stop().await;
+    shutdown.request();
+    supervising.await.expect("it comes to its end");
+    assert_eq!((totals.granted, totals.reported, totals.left_leased()), (3, 3, 0));
+    for name in ["first", "second", "last"] {
+        let described = home.described(flow, name).await;
+        assert_eq!((described.state, described.attempt), (PublicState::Completed, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn notices_alone_move_a_flow_on() {
     let home = Home::new(Settings::default());
-    let (done, mut told) = Told::channel();
-    let mut worker = home.worker().poll(HOUR, HOUR);
-    for kind in ["first", "second", "last"] {
-        let done = done.clone();
-        worker = worker.handler(kind, move |_: Context, (): ()| {
-            let done = done.clone();
-            async move {
-                done.send(kind).expect("the test listens");
-                Ok(())
-            }
-        });
-    }
+    let (worker, mut told) = telling(home.worker().poll(HOUR, HOUR));
     let running = start(worker);
     let supervisor = Supervisor::new(home.engine.clone()).poll(HOUR);
     let supervisor = supervisor.without(Reconciler::Dependency).without(Reconciler::Reaper);
