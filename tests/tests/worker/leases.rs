@@ -69,6 +69,30 @@ async fn a_lease_that_somebody_else_ended_trips_the_token() {
     assert_eq!((described.state, described.attempt), (PublicState::Completed, 2));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_cancel_trips_the_token_and_what_the_handler_returns_counts_for_nothing() {
+    let home = Home::new(Settings::default());
+    let flow = home.submit(single("mail")).await;
+    let (begun, mut leases) = Told::channel();
+    let (done, mut told) = Told::channel();
+    let running = start(home.worker().lease(LEASE).handler("mail", move |context, (): ()| {
+        let (begun, done) = (begun.clone(), done.clone());
+        async move {
+            let context: Context = context;
+            begun.send(context.lease()).expect("the test listens");
+            done.send(context.cancelled().await).expect("the test listens");
+            Ok(())
+        }
+    }));
+    let execution = leases.next().await.execution;
+    let request = home.engine.request_id();
+    home.engine.cancel_execution(execution, "of no use", request).await.expect("it exists");
+    assert_eq!(told.next().await, Cancelled::LeaseLost);
+    let totals = running.stop().await;
+    assert_eq!((totals.granted, totals.lost, totals.reported), (1, 1, 0));
+    assert_eq!(home.described(flow, "a").await.state, PublicState::Cancelled);
+}
+
 /// An engine on connections of its own, which are gone or not whatever becomes of the others.
 fn beside(home: &Home, gone: bool) -> Engine<Shaky, SystemEnvironment> {
     let faults = Faults::default();
