@@ -228,8 +228,9 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     ///
     /// In a flow closed with [`ClosePolicy::CancelPending`] or [`ClosePolicy::CancelAll`] nothing
     /// becomes ready any more: what would is cancelled instead. Members that have ended stay as
-    /// they are. The same or a weaker policy again answers what the call that closed the flow has done,
-    /// a stronger one escalates. Repeated with the same request id it answers how far it has come.
+    /// they are. The same or a weaker policy again answers what the call that closed the flow has
+    /// done, a stronger one escalates. Repeated with the same request id it answers how far it has
+    /// come.
     /// Errors: `FlowNotFound`; `Conflict` if the request id stands for another call.
     pub async fn cancel_flow(
         &self,
