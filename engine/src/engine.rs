@@ -1,6 +1,8 @@
 //! The public handle. Draws what a call needs once, runs its transaction and tells the dispatchers;
 //! holds no state of any flow.
 
+mod reads;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +48,8 @@ pub struct Settings {
     pub reaper_page_rows: u32,
     /// Members that one transaction of a cancel, or of a sibling cancel, looks at.
     pub cancel_batch: u32,
+    /// Flows of one page of the projector.
+    pub projector_page_rows: u32,
 }
 
 impl Default for Settings {
@@ -58,6 +62,7 @@ impl Default for Settings {
             stale: Duration::from_secs(1),
             reaper_page_rows: 100,
             cancel_batch: 1_000,
+            projector_page_rows: 100,
         }
     }
 }

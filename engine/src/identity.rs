@@ -147,6 +147,14 @@ impl FlowKey {
     }
 }
 
+impl ExecutionId {
+    /// The identifiers among which those of its flow's executions are, its own included.
+    pub fn sibling_range(self) -> RangeInclusive<Uuid> {
+        let first = self.uuid.as_u128() & FLOW_BITS;
+        Uuid::from_u128(first)..=Uuid::from_u128(first | !FLOW_BITS)
+    }
+}
+
 impl fmt::Display for FlowId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -1,6 +1,7 @@
 //! Durable execution of directed acyclic graphs on Postgres or SQLite behind one storage trait.
 
 pub mod cascade;
+pub mod draw;
 pub mod engine;
 pub mod environment;
 pub mod error;
@@ -20,6 +21,7 @@ pub mod retry;
 pub mod signal;
 pub mod state;
 pub mod storage;
+pub mod summary;
 pub mod time;
 pub mod transact;
 #[cfg(feature = "system")]

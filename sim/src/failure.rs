@@ -339,7 +339,8 @@ impl FailureFile {
         }
         let cast = plan.cast;
         let roles = [cast.clients, cast.workers, cast.dispatchers, cast.reconcilers];
-        let actors: u32 = roles.into_iter().map(u32::from).sum();
+        // Files from before there were projectors have none.
+        let actors: u32 = roles.into_iter().chain([cast.projectors]).map(u32::from).sum();
         if roles.contains(&0) || actors > ACTORS_MAX {
             let reason = format!("a cast has every role and at most {ACTORS_MAX} actors");
             return Some(("cast", reason));

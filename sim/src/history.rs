@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
+use sluicegate::state::State;
 use sluicegate::state::{ClosePolicy, Outcome};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, Edge, EventId, Execution, Flow, Group, NewEvent, Reported, Request,
-    SiblingRequest, Submission,
+    Attempt, AttemptEnd, Edge, EventId, Execution, Flow, Group, NewEvent, Reported, Request, Scope,
+    SiblingRequest, Submission, Summary,
 };
+use sluicegate::summary::FlowStatus;
 use sluicegate::time::Timestamp;
 
 /// Number of an actor in its universe.
@@ -57,6 +59,8 @@ pub struct Commit {
     pub requests: Vec<Change<Request>>,
     /// Flows that came on or went off the backlog of cancels.
     pub cancel_backlog: Vec<Change<FlowKey>>,
+    /// Summaries, new or changed.
+    pub summaries: Vec<Change<Summary>>,
     /// Flow changes, new.
     pub flow_changes: Vec<FlowKey>,
 }
@@ -125,6 +129,26 @@ pub enum Observation {
         execution: ExecutionId,
         /// How it had ended before; `None` if the call ended it.
         ended: Option<Outcome>,
+    },
+    /// A reader was shown the flows that match a filter, while nothing moved.
+    ListedFlows {
+        /// Partitions, namespace and tag.
+        scope: Scope,
+        /// Statuses; every one if there is none.
+        statuses: Vec<FlowStatus>,
+        /// What was shown, in order, all pages together.
+        flows: Vec<FlowKey>,
+    },
+    /// A reader was shown the executions that match a filter, while nothing moved.
+    ListedExecutions {
+        /// Partitions, namespace and tag.
+        scope: Scope,
+        /// Only of that flow.
+        flow: Option<FlowKey>,
+        /// States; every one if there is none.
+        states: Vec<State>,
+        /// What was shown, in order, all pages together.
+        executions: Vec<ExecutionId>,
     },
     /// A lease was granted, as the worker was told.
     Granted {

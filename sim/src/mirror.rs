@@ -7,7 +7,7 @@ use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::state::Outcome;
 use sluicegate::storage::{
     Attempt, AttemptKey, Edge, EdgeKey, Execution, Flow, Group, Request, RequestKey,
-    SiblingRequest, Submission, SubmissionKey,
+    SiblingRequest, Submission, SubmissionKey, Summary,
 };
 use sluicegate::time::Timestamp;
 
@@ -70,6 +70,7 @@ pub struct Mirror {
     sibling_requests: Table<SiblingRequest>,
     requests: Table<Request>,
     cancel_backlog: Table<FlowKey>,
+    summaries: Table<Summary>,
     commits: u64,
     clock_highest: Timestamp,
 }
@@ -95,6 +96,7 @@ impl Mirror {
         self.sibling_requests.rows.clear();
         self.requests.rows.clear();
         self.cancel_backlog.rows.clear();
+        self.summaries.rows.clear();
         self.commits = 0;
         self.clock_highest = Timestamp::default();
     }
@@ -108,6 +110,7 @@ impl Mirror {
         self.groups.change(&commit.groups);
         self.edges.change(&commit.edges);
         self.index_edges(&commit.edges);
+        self.summaries.change(&commit.summaries);
         for submission in &commit.submissions {
             self.submissions.insert_if_absent(submission);
         }
@@ -173,6 +176,11 @@ impl Mirror {
     /// Every flow, in key order.
     pub fn flows(&self) -> &[Flow] {
         &self.flows.rows
+    }
+
+    /// Every summary, in the order of their flows.
+    pub fn summaries(&self) -> &[Summary] {
+        &self.summaries.rows
     }
 
     /// An execution.
@@ -245,6 +253,11 @@ impl Mirror {
         self.flows.get(&key)
     }
 
+    /// The summary of a flow.
+    pub fn summary(&self, flow: FlowKey) -> Option<&Summary> {
+        self.summaries.get(&flow)
+    }
+
     /// The submission that an idempotency key stands for.
     pub fn submission(&self, key: &SubmissionKey) -> Option<&Submission> {
         self.submissions.get(key)
@@ -288,6 +301,7 @@ impl Mirror {
             .or_else(|| difference("group", &self.groups, &database.groups))
             .or_else(|| difference("edge", &self.edges, &database.edges))
             .or_else(|| difference("submission", &self.submissions, &database.submissions))
+            .or_else(|| difference("summary", &self.summaries, &database.summaries))
             .or_else(|| difference("attempt", &self.attempts, &database.attempts))
             .or_else(excess)
     }
@@ -416,6 +430,7 @@ rows! {
     Events, EventKey, key;
     SiblingRequest, ExecutionId, group;
     Request, RequestKey, key;
+    Summary, FlowKey, flow;
 }
 
 impl Row for FlowKey {

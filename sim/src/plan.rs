@@ -58,12 +58,16 @@ pub struct Cast {
     /// Operators, who cancel and change joins.
     #[serde(default)]
     pub operators: u8,
+    /// Projectors of summaries; without one nobody looks at summaries.
+    #[serde(default)]
+    pub projectors: u8,
 }
 
 impl Cast {
     /// How many they are.
     pub fn actors(self) -> u8 {
-        self.clients + self.workers + self.dispatchers + self.reconcilers + self.operators
+        let always = self.clients + self.workers + self.dispatchers + self.reconcilers;
+        always + self.operators + self.projectors
     }
 }
 
@@ -232,7 +236,15 @@ impl Campaign {
             mutant: self.mutant.map(|mutant| mutant.id().to_owned()),
             ids_seed,
             flow,
-            cast: Cast { clients: 2, workers: 2, dispatchers: 2, reconcilers: 2, operators },
+            cast: Cast {
+                clients: 2,
+                workers: 2,
+                dispatchers: 2,
+                reconcilers: 2,
+                operators,
+                // The published design has no summaries.
+                projectors: if self.engine == EngineKind::Sluicegate { 2 } else { 0 },
+            },
             faults,
             faults_max,
             delays_max: u32::MAX,

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::draw::{self, DrawnEdge, DrawnExecution, DrawnResolution, GraphFormat};
 use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowId, FlowKey};
 use crate::policy::{Decision, JoinPolicy};
 use crate::state::{Cause, ClosePolicy, Outcome, PublicState, State};
-use crate::storage::{Execution, ExecutionView, Group, Resolution, Snapshot};
+use crate::storage::{Edge, Execution, ExecutionView, Group, Resolution, Snapshot};
 use crate::time::Timestamp;
 
 /// An execution as described.
@@ -31,6 +32,40 @@ pub struct ExecutionDescription {
     pub attempt: u32,
     /// The worker that holds its lease.
     pub worker: Option<Arc<str>>,
+}
+
+/// An execution as described by itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ExecutionDetails {
+    /// What a description of its flow says of it.
+    #[serde(flatten)]
+    pub description: ExecutionDescription,
+    /// Its flow.
+    pub flow: FlowId,
+    /// The handler that it needs.
+    pub kind: Arc<str>,
+    /// The queue that it is claimed from.
+    pub lane: Arc<str>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Tenant label.
+    pub namespace: Arc<str>,
+    /// Deployment label, `key=value`.
+    pub instance_tag: Option<Arc<str>>,
+    /// Attempts charged so far.
+    pub charged: u32,
+    /// Not to be claimed before, on the storage's clock.
+    pub not_before: Timestamp,
+    /// When the reaper expires it, whatever its state, on the storage's clock.
+    pub deadline: Option<Timestamp>,
+    /// When it ended, once it has, on the storage's clock.
+    pub finished_at: Option<Timestamp>,
+    /// Whether everything that depends on it knows that it has ended.
+    pub propagated: bool,
+    /// Input of its handler.
+    pub payload: Arc<[u8]>,
+    /// What its handler returned.
+    pub result: Option<Arc<[u8]>>,
 }
 
 /// An edge group as described.
@@ -182,6 +217,70 @@ pub(crate) async fn flow<R: Snapshot>(
         executions,
         groups,
     })
+}
+
+/// Describes an execution. All reads see one instant.
+pub(crate) async fn execution_details<R: Snapshot>(
+    reader: &mut R,
+    id: ExecutionId,
+) -> Result<ExecutionDetails, EngineError> {
+    let view = reader.describe_execution(&id).await?;
+    let view = view.ok_or(EngineError::ExecutionNotFound(id))?;
+    let now = reader.read_clock().await?;
+    let (row, definition) = (view.execution, view.definition.clone());
+    Ok(ExecutionDetails {
+        flow: row.flow,
+        kind: definition.kind,
+        lane: definition.lane,
+        priority: definition.priority,
+        namespace: definition.namespace,
+        instance_tag: definition.instance_tag,
+        charged: row.charged,
+        not_before: row.not_before,
+        deadline: row.deadline,
+        finished_at: row.finished_at,
+        propagated: row.propagated,
+        payload: definition.payload,
+        result: view.result.clone(),
+        description: execution(view, now),
+    })
+}
+
+/// Draws a flow as it stands, its executions by name. All reads see one instant.
+pub(crate) async fn graph<R: Snapshot>(
+    reader: &mut R,
+    key: FlowKey,
+    format: GraphFormat,
+) -> Result<String, EngineError> {
+    let described = flow(reader, key).await?;
+    let edges = reader.describe_edges(&key).await?;
+    let joins: BTreeMap<&str, JoinPolicy> =
+        described.groups.iter().map(|group| (&*group.downstream, group.policy)).collect();
+    let executions: Vec<DrawnExecution<'_>> = described
+        .executions
+        .iter()
+        .map(|one| DrawnExecution {
+            name: &one.name,
+            state: one.state,
+            join: joins.get(&*one.name).copied(),
+        })
+        .collect();
+    let ids = described.executions.iter().enumerate();
+    let positions: BTreeMap<ExecutionId, usize> = ids.map(|(at, one)| (one.id, at)).collect();
+    let drawn = |edge: &Edge| {
+        Some(DrawnEdge {
+            upstream: *positions.get(&edge.key.upstream)?,
+            downstream: *positions.get(&edge.key.downstream)?,
+            resolution: match edge.resolution {
+                Resolution::Pending => DrawnResolution::Pending,
+                Resolution::Satisfied => DrawnResolution::Satisfied,
+                Resolution::Unsatisfied => DrawnResolution::Unsatisfied,
+            },
+        })
+    };
+    let mut edges: Vec<DrawnEdge> = edges.iter().filter_map(drawn).collect();
+    edges.sort_unstable();
+    Ok(draw::graph(format, &executions, &edges))
 }
 
 fn execution(view: ExecutionView, now: Timestamp) -> ExecutionDescription {

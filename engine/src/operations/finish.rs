@@ -104,6 +104,13 @@ pub(crate) async fn write<T: Transaction>(
     if moves.is_empty() {
         return Ok(BTreeSet::new());
     }
+    // Marking an upstream propagated moves nothing that a summary counts.
+    let moved = moves.iter().filter(|one| one.after.state != one.before.state);
+    let moved: BTreeSet<FlowKey> = moved.map(|one| one.after.flow_key()).collect();
+    if mutated!(P63) {
+        // Numbered as early as an event is, long before the commit.
+        record_changes(transaction, &moved).await?;
+    }
     let attempts: Vec<Attempt> = moves.iter().filter_map(|one| one.attempt).collect();
     if !attempts.is_empty() {
         transaction.insert_attempts(&attempts).await?;
@@ -115,9 +122,7 @@ pub(crate) async fn write<T: Transaction>(
     if !events.is_empty() {
         transaction.insert_events(&events).await?;
     }
-    // Marking an upstream propagated moves nothing that a summary counts.
-    let moved = moves.iter().filter(|one| one.after.state != one.before.state);
-    Ok(moved.map(|one| one.after.flow_key()).collect())
+    Ok(if mutated!(P63) { BTreeSet::new() } else { moved })
 }
 
 /// Tells the projector which flows had executions moved.

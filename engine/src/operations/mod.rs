@@ -6,6 +6,7 @@ pub mod claim;
 pub(crate) mod complete_and_claim;
 pub mod describe;
 pub(crate) mod finish;
+pub mod list;
 pub mod report;
 pub mod set_policy;
 pub mod submit;

@@ -8,11 +8,13 @@ use crate::error::EngineError;
 use crate::flow::ValidFlow;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::policy::Decision;
+use crate::reconcile::summary;
 use crate::state::State;
 use crate::storage::{
     Definition, Edge, EdgeKey, Execution, Flow, Group, Inserted, NewExecution, Resolution, Result,
-    Submission, SubmissionKey, Transaction,
+    Submission, SubmissionKey, Summary, Transaction,
 };
+use crate::summary::Tally;
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
 
@@ -46,6 +48,7 @@ pub(crate) struct Submit {
     times: Vec<(Duration, Option<Duration>)>,
     groups: Vec<Group>,
     edges: Vec<Edge>,
+    summary: Summary,
 }
 
 impl Submit {
@@ -93,7 +96,7 @@ impl Submit {
             rows.push((NewExecution { execution, definition }, times));
         }
         rows.sort_unstable_by_key(|row| row.0.execution.id);
-        let (executions, times) = rows.into_iter().unzip();
+        let (executions, times): (Vec<NewExecution>, Vec<_>) = rows.into_iter().unzip();
         let mut groups: Vec<Group> = (0..ids.len())
             .filter(|index| valid.in_degree(*index) > 0)
             .map(|index| Group {
@@ -135,7 +138,12 @@ impl Submit {
             request,
             created_at: Timestamp::default(),
         };
-        Self { flow, submission, executions, times, groups, edges }
+        let mut tally = Tally::default();
+        for row in &executions {
+            tally.counts.add(row.execution.state, 1);
+        }
+        let summary = summary::first(key, &tally);
+        Self { flow, submission, executions, times, groups, edges, summary }
     }
 
     /// The reply if the flow exists already: ours from an earlier run, the same, or another.
@@ -189,6 +197,8 @@ impl Body for Submit {
             let by = format!("flow id `{}`", flow.key.id);
             return Ok(self.existing(&by, row.key, row.content_hash, row.request));
         }
+        // Counts the flow as it is written here, so that the projector need not be told.
+        transaction.insert_summary(&self.summary).await?;
         for chunk in self.timed_executions(now).chunks(INSERT_ROWS_MAX) {
             transaction.insert_executions(chunk).await?;
         }
@@ -198,7 +208,6 @@ impl Body for Submit {
         for chunk in self.edges.chunks(INSERT_ROWS_MAX) {
             transaction.insert_edges(chunk).await?;
         }
-        transaction.insert_flow_changes(&[flow.key]).await?;
         Ok(Verdict::Commit(Ok(Submitted::Created(flow.key))))
     }
 }

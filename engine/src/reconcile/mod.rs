@@ -8,6 +8,7 @@ pub mod siblings;
 #[cfg(feature = "system")]
 pub mod supervisor;
 mod table;
+pub(crate) mod summary;
 
 use std::ops::AddAssign;
 

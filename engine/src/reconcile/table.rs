@@ -58,6 +58,8 @@ reconcilers! {
     Siblings, "siblings", every Duration::from_secs(1), by sibling_tick;
     /// What a closed flow still has to cancel.
     CancelBacklog, "cancel_backlog", every Duration::from_secs(1), by cancel_backlog_tick;
+    /// The summaries of flows whose executions have moved.
+    Summary, "summary", every Duration::from_secs(5), by summary_tick;
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::{AttemptEnd, Reported, Resolution};
 use crate::policy::{Decision, JoinPolicy, OnSatisfied};
 use crate::retry::Backoff;
 use crate::state::{Cause, ClosePolicy, Outcome};
+use crate::summary::FlowStatus;
 
 macro_rules! codes {
     ($($to:ident $from:ident $type:ident $all:ident { $($variant:ident = $code:literal),* })*) => {
@@ -36,6 +37,9 @@ codes! {
     }
     decision decision_of Decision DECISIONS { Undecided = 0, Satisfied = 1, Impossible = 2 }
     resolution resolution_of Resolution RESOLUTIONS { Pending = 0, Satisfied = 1, Unsatisfied = 2 }
+    flow_status flow_status_of FlowStatus FLOW_STATUSES {
+        Open = 0, Blocked = 1, Running = 2, Completed = 3, Cancelled = 4, Failed = 5
+    }
     on_satisfied on_satisfied_of OnSatisfied ON_SATISFIED { CancelRemaining = 1, LetRun = 2 }
     attempt_end attempt_end_of AttemptEnd ATTEMPT_ENDS {
         Completed = 1, FailedRetryable = 2, FailedFatal = 3, Released = 4, Expired = 5, Revoked = 6,
@@ -184,6 +188,7 @@ mod tests {
         check(RESOLUTIONS, resolution, resolution_of);
         check(ON_SATISFIED, on_satisfied, on_satisfied_of);
         check(ATTEMPT_ENDS, attempt_end, attempt_end_of);
+        check(FLOW_STATUSES, flow_status, flow_status_of);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! migrations. A value that no engine writes is an error that names table, column and value;
 //! nothing is ever defaulted, and nothing is decided here.
 
+mod listings;
+
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -18,6 +20,8 @@ use crate::storage::{
     Result, SiblingRequest, StorageError, Submission, SubmissionKey,
 };
 use crate::time::Timestamp;
+
+pub(super) use listings::{change_id, flow_key};
 
 /// Bytes of a value that an error shows.
 const SHOWN_BYTES_MAX: usize = 32;

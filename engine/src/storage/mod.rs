@@ -16,6 +16,7 @@ pub mod conformance;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod decode;
 pub mod error;
+pub mod listings;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod requests;
@@ -23,6 +24,7 @@ pub mod rows;
 pub mod schema;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod summaries;
 pub mod verbs;
 
 use std::future::Future;
@@ -30,8 +32,10 @@ use std::future::Future;
 use crate::with_verbs;
 
 pub use error::{CommitError, Contention, Result, StorageError};
+pub use listings::*;
 pub use requests::*;
 pub use rows::*;
+pub use summaries::*;
 pub use verbs::{Descriptor, Kind, Verb};
 
 /// How the verbs of a [`Snapshot`] relate to each other.

@@ -180,6 +180,29 @@ macro_rules! with_verbs {
             DeleteSiblingRequests delete_sibling_requests: Write, sibling_request,
                 (rows: [$crate::storage::SiblingRequest])
                 -> Vec<$crate::identity::ExecutionId>;
+            /// Adds the summary of a flow; a flow that has one is corrupt.
+            InsertSummary insert_summary: Insert, flow_summary,
+                (row: $crate::storage::Summary) -> ();
+            /// Locks summaries one by one in the order of their flows, whatever the order of the
+            /// keys, and returns each as it stands once its lock is held, in that order. Missing
+            /// ones are left out; which are missing is fixed when it begins.
+            LockSummaries lock_summaries: Lock, flow_summary,
+                (flows: [$crate::identity::FlowKey]) -> Vec<$crate::storage::Summary>;
+            /// Takes away the change rows of a flow whose summary is locked, and returns their
+            /// numbers in order: those that had committed when it began, and the transaction's own.
+            DeleteFlowChanges delete_flow_changes: Write, flow_change,
+                (flow: $crate::identity::FlowKey) -> Vec<$crate::storage::ChangeId>;
+            /// The executions of a flow, alike ones counted together, in the order of their states
+            /// and causes, delayed ones last.
+            CountExecutions count_executions: Read, execution,
+                (query: $crate::storage::CountQuery) -> Vec<$crate::summary::Counted>;
+            /// The first failed or expired execution of a flow, by id, that has no out-edge which
+            /// accepts how it ended.
+            UnhandledFailure unhandled_failure: Read, execution,
+                (flow: $crate::identity::FlowKey) -> Option<$crate::identity::ExecutionId>;
+            /// Stores a locked summary; returns how many it found.
+            WriteSummary write_summary: Write, flow_summary,
+                (row: $crate::storage::Summary) -> u64;
         }
         snapshot {
             /// The storage's clock, now.
@@ -225,6 +248,29 @@ macro_rules! with_verbs {
             /// Requests for sibling cancellation, in the order of their groups.
             ScanSiblingRequests scan_sibling_requests: Read, sibling_request,
                 (page: $crate::storage::Page) -> Vec<$crate::storage::SiblingRequest>;
+            /// Flows that have change rows, in key order, each once.
+            ScanFlowChanges scan_flow_changes: Read, flow_change,
+                (page: $crate::storage::FlowPage) -> Vec<$crate::identity::FlowKey>;
+            /// The summary of a flow, if there is one.
+            DescribeSummary describe_summary: Read, flow_summary,
+                (key: $crate::identity::FlowKey) -> Option<$crate::storage::Summary>;
+            /// Flows with their summaries, in key order; one without a summary is left out.
+            ListFlows list_flows: Read, flow,
+                (listing: $crate::storage::FlowListing) -> Vec<$crate::storage::FlowView>;
+            /// Executions, in id order.
+            ListExecutions list_executions: Read, execution,
+                (listing: $crate::storage::ExecutionListing)
+                -> Vec<$crate::storage::ListedExecution>;
+            /// The inbound edges of an execution, in the order of their upstreams.
+            ListInEdges list_in_edges: Read, edge,
+                (listing: $crate::storage::EdgeListing) -> Vec<$crate::storage::Edge>;
+            /// The outbound edges of an execution, found through the groups of its flow, in the
+            /// order of their downstreams.
+            ListOutEdges list_out_edges: Read, edge,
+                (listing: $crate::storage::EdgeListing) -> Vec<$crate::storage::Edge>;
+            /// An edge, if there is one.
+            DescribeEdge describe_edge: Read, edge,
+                (key: $crate::storage::EdgeKey) -> Option<$crate::storage::Edge>;
         }
     } };
 }

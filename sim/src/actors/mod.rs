@@ -4,6 +4,7 @@
 pub(crate) mod client;
 pub(crate) mod dispatcher;
 pub(crate) mod operator;
+pub(crate) mod projector;
 pub(crate) mod reconciler;
 pub(crate) mod worker;
 
@@ -31,6 +32,8 @@ pub(crate) enum Role {
     Reconciler,
     /// Cancels the flow or an execution, or exchanges the policy of a join.
     Operator,
+    /// Brings summaries up to date.
+    Projector,
 }
 
 impl Role {
@@ -42,6 +45,7 @@ impl Role {
             Role::Dispatcher => "dispatcher",
             Role::Reconciler => "reconciler",
             Role::Operator => "operator",
+            Role::Projector => "projector",
         }
     }
 }
@@ -105,5 +109,6 @@ pub(crate) async fn turn<S: Storage>(role: Role, stage: Stage<S>) -> Progress {
         Role::Dispatcher => dispatcher::turn(&stage).await,
         Role::Reconciler => reconciler::turn(&stage).await,
         Role::Operator => operator::turn(&stage).await,
+        Role::Projector => projector::turn(&stage).await,
     }
 }

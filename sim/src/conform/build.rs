@@ -3,6 +3,8 @@
 
 mod flows;
 
+mod summaries;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,6 +117,19 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         Verb::DescribeExecution => {
             Call::DescribeExecution(given.names.execution(given.name("key")?))
         }
+        Verb::InsertSummary
+        | Verb::LockSummaries
+        | Verb::DeleteFlowChanges
+        | Verb::CountExecutions
+        | Verb::UnhandledFailure
+        | Verb::WriteSummary
+        | Verb::ScanFlowChanges
+        | Verb::DescribeSummary
+        | Verb::ListFlows
+        | Verb::ListExecutions
+        | Verb::ListInEdges
+        | Verb::ListOutEdges
+        | Verb::DescribeEdge => summaries::call(given, verb)?,
     })
 }
 
@@ -173,6 +188,19 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         Verb::ScanOverdue => &["after", "limit", "now"],
         Verb::PlanGroups => &["keys", "limit"],
         Verb::ReadEvent => &["key", "incarnation"],
+        Verb::InsertSummary
+        | Verb::LockSummaries
+        | Verb::DeleteFlowChanges
+        | Verb::CountExecutions
+        | Verb::UnhandledFailure
+        | Verb::WriteSummary
+        | Verb::ScanFlowChanges
+        | Verb::DescribeSummary
+        | Verb::ListFlows
+        | Verb::ListExecutions
+        | Verb::ListInEdges
+        | Verb::ListOutEdges
+        | Verb::DescribeEdge => summaries::arguments(verb),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A statement as a value, made from the descriptor table: sent to a storage or stepped in the
 //! simulated Postgres. Never decides which statement comes next.
 
-use sluicegate::storage::{Result, Snapshot, Transaction, Verb};
+use sluicegate::storage::{ChangeId, Result, Snapshot, Transaction, Verb};
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
 
@@ -114,7 +114,7 @@ fn replied<T>(step: Step<Result<T>>, reply: impl FnOnce(T) -> Reply) -> Step<Res
 }
 
 impl Reply {
-    /// Without what no two databases agree on: the clock, and the numbers of events.
+    /// Without what no two databases agree on: the clock, and the numbers of events and changes.
     #[must_use]
     pub fn comparable(self) -> Self {
         match self {
@@ -123,6 +123,10 @@ impl Reply {
             Reply::ReadEvent(Some(mut event)) => {
                 event.id.0 = 0;
                 Reply::ReadEvent(Some(event))
+            }
+            Reply::DeleteFlowChanges(mut numbers) => {
+                numbers.fill(ChangeId(0));
+                Reply::DeleteFlowChanges(numbers)
             }
             other => other,
         }

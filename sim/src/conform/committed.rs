@@ -54,6 +54,23 @@ const TABLES: &[(&str, &[&str])] = &[
         &["row_number() over (order by id)", "execution", "incarnation", "outcome", "namespace"],
     ),
     ("flow_change", &["flow"]),
+    (
+        "flow_summary",
+        &[
+            "flow",
+            "blocked",
+            "ready",
+            "active",
+            "suspended",
+            "succeeded",
+            "failed",
+            "cancelled",
+            "expired",
+            "skipped",
+            "status",
+            "ended_at",
+        ],
+    ),
     ("sibling_request", &["downstream", "flow"]),
     ("request", &["flow", "request", "reply"]),
     ("cancel_backlog", &["flow"]),
@@ -114,6 +131,11 @@ pub fn of_model(database: &Database, partition: Partition) -> Vec<String> {
     }
     for flow in database.flow_changes() {
         lines.line("flow_change").add(flow.id.0);
+    }
+    for row in database.summaries() {
+        let line = lines.line("flow_summary").add(row.flow.id.0);
+        let line = row.counts.0.into_iter().fold(line, Lines::add);
+        line.add(codes::flow_status(row.status)).maybe(row.ended_at.map(|at| at.0));
     }
     for row in database.sibling_requests() {
         lines.line("sibling_request").add(row.group.uuid).add(row.flow.0);

@@ -197,6 +197,8 @@ fn setup(dice: &mut Dice) -> Vec<Words> {
         Words::control(Control::Begin),
         words(Verb::InsertFlow),
         words(Verb::InsertFlow).with("flow", &["g"]).with("closing", &[closing]),
+        words(Verb::InsertSummary),
+        words(Verb::InsertSummary).with("flow", &["g"]),
         executions(&["a"]).with("state", &[first]),
         executions(&["b"]).with("state", &[second]).with("deadline", &["900000000"]),
         executions(DOWNSTREAMS).with("state", &["blocked"]),
@@ -262,6 +264,7 @@ fn ended(dice: &mut Dice) -> Vec<&'static str> {
 fn draw_lock(dice: &mut Dice, verb: Verb) -> Words {
     match verb {
         Verb::LockFlow => words(verb).with("flow", &[dice.pick(FLOWS_TO_LOCK)]),
+        Verb::LockSummaries => words(verb).with("flows", &keys(dice, &["f", "g", "h"], 2)),
         Verb::LockGroups => words(verb).with("keys", &keys(dice, &["c", "d", "n1"], 2)),
         Verb::LockExecutions | Verb::TakeExecutions => {
             let mut of = EXISTING.to_vec();
@@ -312,6 +315,10 @@ fn draw_insert(dice: &mut Dice, verb: Verb) -> Words {
             let rows = if taken { vec!["a>c"] } else { dice.some(&new, 3) };
             words(verb).with("rows", &rows)
         }
+        Verb::InsertSummary => {
+            let flow = if taken { "f" } else { dice.pick(&["h", "i", "j"]) };
+            words(verb).with("flow", &[flow])
+        }
         Verb::InsertFlowChanges => words(verb).with("flows", &dice.some(&["f", "g"], 2)),
         Verb::InsertRequest => words(verb)
             .with("flow", &[dice.pick(&["f", "g"])])
@@ -345,6 +352,7 @@ fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
         .filter(|name| seen.group(names.execution(name)).is_some())
         .collect();
     match verb {
+        Verb::WriteSummary | Verb::DeleteFlowChanges => draw_summary(dice, verb, seen, names),
         Verb::WriteExecutions if executions.is_empty() => draw_lock(dice, Verb::LockExecutions),
         Verb::WriteExecutions => {
             let rows = keys(dice, &executions, 2);
@@ -431,6 +439,51 @@ fn draw_flow_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Wo
     }
 }
 
+/// Of a summary that the transaction has locked.
+fn draw_summary(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
+    let flows: Vec<&str> = ["f", "g", "h", "i", "j"]
+        .into_iter()
+        .filter(|name| seen.summary(names.flow(name)).is_some())
+        .collect();
+    if flows.is_empty() {
+        return draw_lock(dice, Verb::LockSummaries);
+    }
+    let flow = if dice.percent(12) { NOWHERE } else { dice.pick(&flows) };
+    let words = words(verb).with("flow", &[flow]);
+    if verb == Verb::DeleteFlowChanges {
+        return words;
+    }
+    let status = dice.pick(&["open", "blocked", "running", "completed", "failed"]);
+    words.with("status", &[status]).with("failed", &[dice.pick(&["0", "1", "7"])])
+}
+
+/// A page of a list; the cursor is one of these.
+fn draw_list(dice: &mut Dice, verb: Verb, cursors: &[&'static str]) -> Words {
+    let mut list = words(verb);
+    if dice.percent(30) {
+        list = list.with("after", &[dice.pick(cursors)]);
+    }
+    if dice.percent(30) {
+        list = list.with("limit", &[dice.pick(&["0", "1", "2"])]);
+    }
+    let states = ["ready", "blocked", "active", "succeeded", "failed", "skipped"];
+    match verb {
+        Verb::ListFlows if dice.percent(40) => {
+            list.with("statuses", &dice.some(&["open", "completed", "failed"], 2))
+        }
+        Verb::ListExecutions => {
+            if dice.percent(50) {
+                list = list.with("flow", &[dice.pick(&["f", "g", "h"])]);
+            }
+            match dice.percent(40) {
+                true => list.with("states", &dice.some(&states, 3)),
+                false => list,
+            }
+        }
+        _ => list,
+    }
+}
+
 fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
     let flow = |dice: &mut Dice| dice.pick(&["f", "f", "g", "h", "z"]);
     let some = |dice: &mut Dice| {
@@ -441,7 +494,22 @@ fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
     match verb {
         Verb::ReadSubmission => words(verb).with("key", &[dice.pick(&["k", "k1", "k2", "z1"])]),
         Verb::ReadGrants => words(verb).with("request", &[dice.pick(&["q1", "q2", "z1"])]),
+        Verb::ScanFlowChanges | Verb::ListFlows => draw_list(dice, verb, &["f", "g"]),
+        Verb::ListExecutions => draw_list(dice, verb, EXISTING),
+        Verb::ListInEdges => {
+            draw_list(dice, verb, UPSTREAMS).with("key", &[dice.pick(&["c", "d", "a", NOWHERE])])
+        }
+        Verb::ListOutEdges => {
+            draw_list(dice, verb, DOWNSTREAMS).with("key", &[dice.pick(&["a", "b", "r", NOWHERE])])
+        }
+        Verb::DescribeEdge => words(verb).with("key", &[dice.pick(&["a>c", "b>d", "r>c", "a>z1"])]),
+        Verb::CountExecutions => {
+            let count = words(verb).with("flow", &[flow(dice)]);
+            if dice.percent(50) { count.with("now", &["500"]) } else { count }
+        }
         Verb::ReadFlow
+        | Verb::UnhandledFailure
+        | Verb::DescribeSummary
         | Verb::DescribeFlow
         | Verb::DescribeExecutions
         | Verb::DescribeGroups

@@ -83,6 +83,11 @@ const EXCEPTIONS: &[(Verb, Cell, bool, &str)] = &[
     (Verb::InsertFlowChanges, Cell::WaitsCommit, false, "its table has no key to meet on"),
     (Verb::InsertFlowChanges, Cell::WaitsRollback, false, "its table has no key to meet on"),
     (Verb::InsertFlowChanges, Cell::GuardFalse, false, "its table has no key to meet on"),
+    (Verb::DeleteFlowChanges, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::WriteSummary, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::ScanFlowChanges, Cell::RowGone, false, "it names no row"),
+    (Verb::ListFlows, Cell::RowGone, false, "it names no row"),
+    (Verb::ListExecutions, Cell::RowGone, false, "it names no row"),
     (Verb::InsertEvents, Cell::RowGone, true, "it joins the execution for its labels"),
     (Verb::InsertAttempts, Cell::RowGone, true, "it joins the execution for its worker"),
 ];

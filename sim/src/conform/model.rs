@@ -103,6 +103,7 @@ impl Model {
             NewKey::Group(id) => database.group(id).is_some(),
             NewKey::Edge(key) => database.edge(key).is_some(),
             NewKey::Attempt(key) => database.attempts().any(|row| row.key == key),
+            NewKey::Summary(flow) => database.summaries().any(|row| row.flow == flow),
             NewKey::Event(id, incarnation) => database
                 .events()
                 .any(|row| row.event.execution == id && row.event.incarnation == incarnation),

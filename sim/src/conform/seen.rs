@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluicegate::identity::{ExecutionId, FlowKey};
-use sluicegate::storage::{AttemptKey, EdgeKey, Execution, Flow, Group};
+use sluicegate::storage::{AttemptKey, EdgeKey, Execution, Flow, Group, Summary};
 
 use super::calls::{Call, Reply};
 
@@ -19,6 +19,8 @@ pub enum NewKey {
     Edge(EdgeKey),
     /// Of an attempt.
     Attempt(AttemptKey),
+    /// Of the summary of a flow.
+    Summary(FlowKey),
     /// Of an event: its execution and incarnation.
     Event(ExecutionId, u32),
 }
@@ -29,6 +31,7 @@ pub struct Seen {
     flows: BTreeMap<FlowKey, Flow>,
     executions: BTreeMap<ExecutionId, Execution>,
     groups: BTreeMap<ExecutionId, Group>,
+    summaries: BTreeMap<FlowKey, Summary>,
     inserted: BTreeSet<NewKey>,
 }
 
@@ -46,6 +49,11 @@ impl Seen {
     /// A locked group.
     pub fn group(&self, downstream: ExecutionId) -> Option<&Group> {
         self.groups.get(&downstream)
+    }
+
+    /// A locked summary.
+    pub fn summary(&self, flow: FlowKey) -> Option<&Summary> {
+        self.summaries.get(&flow)
     }
 
     /// The locked executions.
@@ -80,6 +88,9 @@ impl Seen {
             (_, Reply::LockFlow(Some(row))) | (Call::WriteFlow(row), Reply::WriteFlow(1)) => {
                 self.flows.insert(row.key, row.clone());
             }
+            (_, Reply::LockSummaries(rows)) => {
+                self.summaries.extend(rows.iter().map(|row| (row.flow, *row)));
+            }
             (Call::WriteExecutions(writes), Reply::WriteExecutions(written)) => {
                 let written = writes.iter().filter(|write| written.contains(&write.after.id));
                 self.executions.extend(written.map(|write| (write.after.id, write.after)));
@@ -103,6 +114,7 @@ pub fn new_keys(call: &Call) -> Vec<NewKey> {
         Call::InsertExecutions(rows) => {
             rows.iter().map(|row| NewKey::Execution(row.execution.id)).collect()
         }
+        Call::InsertSummary(row) => vec![NewKey::Summary(row.flow)],
         Call::InsertGroups(rows) => rows.iter().map(|row| NewKey::Group(row.downstream)).collect(),
         Call::InsertEdges(rows) => rows.iter().map(|row| NewKey::Edge(row.key)).collect(),
         Call::InsertAttempts(rows) => rows.iter().map(|row| NewKey::Attempt(row.key)).collect(),

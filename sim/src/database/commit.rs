@@ -19,18 +19,22 @@ impl Database {
         assert!(state.waiting.is_none(), "a commit while a statement waits");
         commit.actor = state.actor;
         commit.clock = state.clock;
-        commit.flow_changes.extend_from_slice(&state.flow_changes);
+        commit.flow_changes.extend(state.flow_changes.iter().map(|change| change.1));
         commit.closed_at_clock.extend_from_slice(&state.closed_at_clock);
         commit.closed_at_claim.extend_from_slice(&state.closed_at_claim);
+        let new = std::mem::take(&mut state.flow_changes);
+        let taken = std::mem::take(&mut state.taken_changes);
         let owned = std::mem::take(&mut state.owned);
         self.show_clock();
         commit.clock_highest = self.clock_highest.get();
-        self.flow_changes.extend_from_slice(&commit.flow_changes);
-        let mut wrote = !commit.flow_changes.is_empty();
+        self.flow_changes.retain(|change| !taken.contains(&change.0));
+        self.flow_changes.extend_from_slice(&new);
+        let mut wrote = !new.is_empty() || !taken.is_empty();
         for target in &owned {
             wrote |= self.settle(*target, commit);
         }
-        self.session_mut(session).owned = owned;
+        let state = self.session_mut(session);
+        (state.owned, state.flow_changes, state.taken_changes) = (owned, new, taken);
         self.close_session(session);
         wrote
     }
@@ -53,6 +57,7 @@ impl Database {
             TableName::Group => change(&mut self.groups, slot, &mut commit.groups),
             TableName::Edge => change(&mut self.edges, slot, &mut commit.edges),
             TableName::Flow => change(&mut self.flows, slot, &mut commit.flows),
+            TableName::Summary => change(&mut self.summaries, slot, &mut commit.summaries),
             TableName::Attempt => new(&mut self.attempts, slot, |row| commit.attempts.push(*row)),
             TableName::Event => new(&mut self.events, slot, |row: &Event| {
                 commit.events.push((row.id, row.event));
@@ -119,6 +124,7 @@ fn clear(commit: &mut Commit) {
     commit.sibling_requests.clear();
     commit.requests.clear();
     commit.cancel_backlog.clear();
+    commit.summaries.clear();
     commit.flow_changes.clear();
     commit.closed_at_clock.clear();
     commit.closed_at_claim.clear();

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
     Attempt, Definition, Edge, EdgeKey, Event, Execution, Flow, Group, Request, SiblingRequest,
-    Submission,
+    Submission, Summary,
 };
 use sluicegate::time::Timestamp;
 
@@ -89,9 +89,14 @@ impl Database {
         self.backlog.committed().map(|row| row.0)
     }
 
-    /// The committed flow changes, in the order of their commits.
-    pub fn flow_changes(&self) -> &[FlowKey] {
-        &self.flow_changes
+    /// The committed summaries, in key order.
+    pub fn summaries(&self) -> impl Iterator<Item = &Summary> {
+        self.summaries.committed()
+    }
+
+    /// The flows of the committed change rows, in the order of their commits.
+    pub fn flow_changes(&self) -> impl Iterator<Item = FlowKey> {
+        self.flow_changes.iter().map(|change| change.1)
     }
 
     /// The least instant after `now` at which a committed execution becomes claimable or overdue.
@@ -106,7 +111,7 @@ impl Database {
     }
 
     /// Hashes the committed rows in key order. Left out is what orders nothing that a verb reads:
-    /// numbers of events, and flow changes.
+    /// numbers of events, numbers of change rows, and how many of them a flow has.
     pub fn digest(&self, hasher: &mut impl Hasher) {
         for member in self.executions.committed() {
             member.execution.hash(hasher);
@@ -131,6 +136,11 @@ impl Database {
         self.requests.committed().for_each(|row| row.hash(hasher));
         hasher.write_u8(9);
         self.backlog.committed().for_each(|row| row.hash(hasher));
+        hasher.write_u8(8);
+        for row in self.summaries.committed() {
+            (row.flow, row.counts, row.status, row.ended_at).hash(hasher);
+            self.flow_changes().any(|flow| flow == row.flow).hash(hasher);
+        }
     }
 
     /// Deletes every committed event.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    Attempt, Edge, Event, EventId, Flow, Group, Inserted, NewEvent, NewExecution, Result,
-    SiblingRequest, StorageError, Submission,
+    Attempt, ChangeId, Edge, Event, EventId, Flow, Group, Inserted, NewEvent, NewExecution, Result,
+    SiblingRequest, StorageError, Submission, Summary,
 };
 
 use super::rows::{Member, Stored};
@@ -95,7 +95,11 @@ impl Database {
         flows: &[FlowKey],
     ) -> Step<Result<()>> {
         self.start(cursor);
-        self.session_mut(session).flow_changes.extend_from_slice(flows);
+        for flow in in_order(flows, |flow| *flow).iter() {
+            self.change_last += 1;
+            let id = ChangeId(self.change_last);
+            self.session_mut(session).flow_changes.push((id, *flow));
+        }
         self.end_insert(cursor, Ok(Ok(())))
     }
 
@@ -177,6 +181,19 @@ impl Database {
             cursor.at += 1;
         }
         self.end_insert(cursor, Ok(Ok(())))
+    }
+
+    /// Adds the summary of a flow.
+    pub fn insert_summary(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        row: &Summary,
+    ) -> Step<Result<()>> {
+        self.start(cursor);
+        let rows = std::slice::from_ref(row);
+        let inserted = self.insert_all(session, cursor, rows, |row| row.flow, |_, row| *row);
+        self.end_insert(cursor, inserted)
     }
 
     pub(super) fn end_insert<T>(

@@ -12,6 +12,7 @@ mod commit;
 mod committed;
 mod flows;
 mod inserts;
+mod listings;
 mod locks;
 mod mutants;
 mod reads;
@@ -20,6 +21,7 @@ mod scans;
 mod session;
 mod sets;
 pub mod storage;
+mod summaries;
 mod table;
 mod takes;
 mod writes;
@@ -31,8 +33,8 @@ use std::cell::Cell;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    Attempt, AttemptKey, Edge, EdgeKey, Event, EventId, Flow, Group, Request, RequestKey,
-    SiblingRequest, Submission, SubmissionKey,
+    Attempt, AttemptKey, ChangeId, Edge, EdgeKey, Event, EventId, Flow, Group, Request, RequestKey,
+    SiblingRequest, Submission, SubmissionKey, Summary,
 };
 use sluicegate::time::Timestamp;
 
@@ -81,7 +83,10 @@ pub struct Database {
     sibling_requests: Table<ExecutionId, SiblingRequest>,
     requests: Table<RequestKey, Request>,
     backlog: Table<FlowKey, Backlog>,
-    flow_changes: Vec<FlowKey>,
+    summaries: Table<FlowKey, Summary>,
+    /// Change rows by number, as their transactions committed.
+    flow_changes: Vec<(ChangeId, FlowKey)>,
+    change_last: u64,
     /// Slots of edges by upstream, sorted.
     edges_by_upstream: Vec<(ExecutionId, Slot)>,
     /// The slot of the upstream by the slot of the edge.
@@ -119,7 +124,9 @@ impl Database {
         self.sibling_requests.clear();
         self.requests.clear();
         self.backlog.clear();
+        self.summaries.clear();
         self.flow_changes.clear();
+        self.change_last = 0;
         self.edges_by_upstream.clear();
         self.edge_upstreams.clear();
         self.event_keys.clear();
@@ -149,7 +156,9 @@ impl Database {
             sibling_requests: self.sibling_requests.frozen(),
             requests: self.requests.frozen(),
             backlog: self.backlog.frozen(),
+            summaries: self.summaries.frozen(),
             flow_changes: self.flow_changes.clone(),
+            change_last: self.change_last,
             edges_by_upstream: self.edges_by_upstream.clone(),
             edge_upstreams: self.edge_upstreams.clone(),
             event_keys: self.event_keys.clone(),

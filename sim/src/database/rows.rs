@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
     Attempt, AttemptKey, Definition, Edge, EdgeKey, Event, Execution, Flow, Group, Request,
-    RequestKey, SiblingRequest, Submission, SubmissionKey,
+    RequestKey, SiblingRequest, Submission, SubmissionKey, Summary,
 };
 
 use super::Database;
@@ -41,6 +41,7 @@ pub(super) enum TableName {
     SiblingRequest,
     Request,
     Backlog,
+    Summary,
 }
 
 /// A row of some table.
@@ -68,6 +69,7 @@ impl TableName {
             TableName::SiblingRequest => "sibling_request",
             TableName::Request => "request",
             TableName::Backlog => "cancel_backlog",
+            TableName::Summary => "flow_summary",
         }
     }
 
@@ -81,6 +83,7 @@ impl TableName {
         match self {
             TableName::Submission => Some(0),
             TableName::Flow => Some(1),
+            TableName::Summary => Some(2),
             TableName::Group => Some(3),
             TableName::Execution => Some(4),
             TableName::SiblingRequest | TableName::Request | TableName::Backlog => Some(5),
@@ -122,6 +125,7 @@ stored! {
     SiblingRequest, ExecutionId, SiblingRequest, sibling_requests;
     Request, RequestKey, Request, requests;
     Backlog, FlowKey, Backlog, backlog;
+    Summary, FlowKey, Summary, summaries;
 }
 
 /// Runs an expression on the table that a name stands for, borrowed as the brackets say.
@@ -166,6 +170,10 @@ macro_rules! on_table {
             }
             $crate::database::rows::TableName::Backlog => {
                 let $table = $($borrow)+ $database.backlog;
+                $body
+            }
+            $crate::database::rows::TableName::Summary => {
+                let $table = $($borrow)+ $database.summaries;
                 $body
             }
         }

@@ -169,11 +169,10 @@ struct Planned {
     walked: bool,
 }
 
-fn in_scope(member: &Member, scope: &Scope) -> bool {
+pub(super) fn in_scope(member: &Member, scope: &Scope) -> bool {
     let definition = &member.definition;
-    scope.partitions.contains(&member.execution.id.partition.0)
-        && scope.namespace.as_ref().is_none_or(|wanted| *wanted == definition.namespace)
-        && (scope.instance_tag.is_none() || scope.instance_tag == definition.instance_tag)
+    let partition = member.execution.id.partition;
+    scope.admits(partition, &definition.namespace, definition.instance_tag.as_deref())
 }
 
 fn view(member: &Member) -> ExecutionView {

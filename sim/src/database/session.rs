@@ -1,7 +1,7 @@
 //! Sessions: what an open transaction holds, and the progress of a statement that may pause.
 
 use sluicegate::identity::FlowKey;
-use sluicegate::storage::EventId;
+use sluicegate::storage::{ChangeId, EventId};
 use sluicegate::time::Timestamp;
 
 use crate::history::ActorId;
@@ -84,7 +84,9 @@ pub(super) struct Session {
     /// Flows that were cancelled when its claim statement began.
     pub(super) closed_at_claim: Vec<FlowKey>,
     /// Flow changes that it inserted.
-    pub(super) flow_changes: Vec<FlowKey>,
+    pub(super) flow_changes: Vec<(ChangeId, FlowKey)>,
+    /// Committed flow changes that it took away.
+    pub(super) taken_changes: Vec<ChangeId>,
 }
 
 impl Session {
@@ -97,6 +99,7 @@ impl Session {
         self.closed_at_clock.clear();
         self.closed_at_claim.clear();
         self.flow_changes.clear();
+        self.taken_changes.clear();
     }
 }
 

@@ -165,7 +165,7 @@ impl Database {
     }
 
     /// Reads what the statement got and ends it.
-    fn reply<T>(
+    pub(super) fn reply<T>(
         &mut self,
         cursor: &mut Cursor,
         mut read: impl FnMut(&mut Self, Slot) -> Option<T>,

@@ -5,6 +5,7 @@ mod inserts;
 mod locks;
 mod planted;
 mod reads;
+mod summaries;
 mod takes;
 mod writes;
 

@@ -2,6 +2,7 @@
 //! Runs one universe from its plan and its tape, and reports what became of it.
 
 pub(crate) mod phases;
+pub(crate) mod readers;
 pub(crate) mod schedule;
 pub(crate) mod sqlite_lane;
 pub mod statement;

@@ -278,6 +278,11 @@ impl Universe {
             }
             return End::Violated(violation);
         }
+        if self.plan.cast.projectors > 0
+            && let Err(violation) = self.read_lists()
+        {
+            return End::Violated(violation);
+        }
         if let crate::driver::universe::Stores::Sqlite(lane) = &self.stores
             && let Some(message) = lane.differs_from_mirror()
         {

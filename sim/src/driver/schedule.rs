@@ -123,12 +123,12 @@ impl Universe {
             }
         }
         let time_may_pass = count == 0;
-        if world.counting {
-            for index in 0..self.actors.len() {
-                if self.may_poll(world, index) {
-                    able[count] = index;
-                    count += 1;
-                }
+        for index in 0..self.actors.len() {
+            // A projector is late only if it looks early: between two commits of others.
+            let early = world.counting || self.actors[index].role == Role::Projector;
+            if early && self.may_poll(world, index) {
+                able[count] = index;
+                count += 1;
             }
         }
         if count == 0 {
@@ -155,7 +155,7 @@ impl Universe {
     /// count has to offer it: polls come between other actors' statements, at no fixed distance.
     fn may_poll(&self, world: &World, index: usize) -> bool {
         let actor = &self.actors[index];
-        let polls = matches!(actor.role, Role::Dispatcher | Role::Reconciler);
+        let polls = matches!(actor.role, Role::Dispatcher | Role::Reconciler | Role::Projector);
         let idle = polls && actor.op.is_none() && !actor.off && !actor.done;
         let unseen =
             actor.seen != world.news.watched_by(actor.role) && actor.asleep_until <= world.now;
@@ -183,7 +183,7 @@ impl Universe {
             return false;
         }
         let woken = match actor.role {
-            Role::Client | Role::Reconciler | Role::Operator => false,
+            Role::Client | Role::Reconciler | Role::Operator | Role::Projector => false,
             // Only commits that wrote wake an idle actor.
             Role::Worker => {
                 actor.seen != world.news.watched_by(actor.role) && actor.next_at == i64::MAX
@@ -414,9 +414,15 @@ impl Universe {
 fn idle_until(role: Role, seen: u64, world: &World) -> i64 {
     match role {
         Role::Client | Role::Worker => i64::MAX,
-        Role::Dispatcher | Role::Reconciler if seen == world.news.watched_by(role) => i64::MAX,
+        Role::Dispatcher | Role::Reconciler | Role::Projector
+            if seen == world.news.watched_by(role) =>
+        {
+            i64::MAX
+        }
         // An operator that is idle has not heard of a flow yet.
-        Role::Dispatcher | Role::Reconciler | Role::Operator => world.now + POLL_US,
+        Role::Dispatcher | Role::Reconciler | Role::Operator | Role::Projector => {
+            world.now + POLL_US
+        }
     }
 }
 

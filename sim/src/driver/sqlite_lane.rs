@@ -13,9 +13,9 @@ use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::sqlite::{Offload, SqliteOptions, SqliteStorage};
 use sluicegate::storage::{
-    Attempt, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventId, ExecutionWrite, Flow,
-    Grant, Group, Inserted, NewEvent, NewExecution, Request, RequestKey, Result, SiblingRequest,
-    Snapshot, Storage, Submission, Transaction, Verb,
+    Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventId, ExecutionWrite,
+    Flow, Grant, Group, Inserted, NewEvent, NewExecution, Request, RequestKey, Result,
+    SiblingRequest, Snapshot, Storage, Submission, Summary, Transaction, Verb,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
@@ -30,7 +30,7 @@ type Backend = <SqliteStorage as Storage>::Transaction;
 type Reader = <SqliteStorage as Storage>::Snapshot;
 
 /// The tables that a universe leaves rows in.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "submission",
     "flow",
     "execution",
@@ -39,6 +39,7 @@ const TABLES: [&str; 11] = [
     "attempt",
     "completion_event",
     "flow_change",
+    "flow_summary",
     "sibling_request",
     "request",
     "cancel_backlog",
@@ -139,6 +140,8 @@ impl SqliteLane {
 fn read_flow(reader: &mut Reader, flow: FlowKey, rows: &mut Commit) -> Result<()> {
     let new = |after| Change { before: None, after: Some(after) };
     rows.flows.extend(now(reader.describe_flow(&flow))?.map(new));
+    let summary = now(reader.describe_summary(&flow))?;
+    rows.summaries.extend(summary.map(|row| Change { before: None, after: Some(row) }));
     let views = now(reader.describe_executions(&flow))?;
     rows.executions
         .extend(views.into_iter().map(|view| Change { before: None, after: Some(view.execution) }));
@@ -241,6 +244,7 @@ struct Touched {
     requests: BTreeMap<RequestKey, Request>,
     backlog: BTreeMap<FlowKey, Option<FlowKey>>,
     changes: Vec<FlowKey>,
+    summaries: BTreeSet<FlowKey>,
 }
 
 macro_rules! gate {
@@ -396,6 +400,16 @@ impl Note for Touched {
     fn delete_cancel_backlog(&mut self, _: &[FlowKey], reply: &Vec<FlowKey>) {
         self.backlog.extend(reply.iter().map(|flow| (*flow, None)));
     }
+    fn insert_summary(&mut self, row: &Summary, (): &()) {
+        self.summaries.insert(row.flow);
+    }
+    fn delete_flow_changes(&mut self, flow: &FlowKey, _: &Vec<ChangeId>) {
+        // Its summary is locked, and read back with what the transaction wrote.
+        self.summaries.insert(*flow);
+    }
+    fn write_summary(&mut self, row: &Summary, _: &u64) {
+        self.summaries.insert(row.flow);
+    }
 }
 
 /// Reads back what was touched, commits, and hands it to the judge.
@@ -431,6 +445,7 @@ fn commit(
 /// Fills the world's commit with the rows as the open transaction sees them.
 fn read_back(world: &mut World, backend: &mut Backend, touched: &Touched) -> Result<()> {
     let executions: Vec<ExecutionId> = touched.executions.iter().copied().collect();
+    let summaries: Vec<FlowKey> = touched.summaries.iter().copied().collect();
     let groups: Vec<ExecutionId> = touched.groups.iter().copied().collect();
     let executions = now(backend.lock_executions(&executions))?;
     let groups = now(backend.read_groups(&groups))?;
@@ -473,6 +488,12 @@ fn read_back(world: &mut World, backend: &mut Backend, touched: &Touched) -> Res
         });
         rows.edges.push(Change { before, after });
     }
+    for row in now(backend.lock_summaries(&summaries))? {
+        let before = mirror.summary(row.flow).copied();
+        if before != Some(row) {
+            rows.summaries.push(Change { before, after: Some(row) });
+        }
+    }
     rows.submissions.extend(touched.submissions.iter().cloned());
     rows.attempts.extend(&touched.attempts);
     rows.events.extend(touched.events.iter().map(|event| (EventId(0), *event)));
@@ -510,6 +531,7 @@ impl Touched {
             && self.siblings.is_empty()
             && self.requests.is_empty()
             && self.backlog.is_empty()
+            && self.summaries.is_empty()
             && self.changes.is_empty())
     }
 }

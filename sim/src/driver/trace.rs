@@ -154,6 +154,10 @@ impl Trace {
             }
             Observation::ExecutionCancelled { ended, .. } => 0x8_0500 | u64::from(ended.is_some()),
             Observation::Granted { holder } => 0x8_0300 | holder.epoch << 20,
+            Observation::ListedFlows { flows, .. } => 0x8_0400 | (flows.len() as u64) << 20,
+            Observation::ListedExecutions { executions, .. } => {
+                0x8_0500 | (executions.len() as u64) << 20
+            }
         });
         self.push(at_us, actor, || What::Told(observation.clone()));
     }

@@ -252,7 +252,7 @@ impl Universe {
         });
     }
 
-    fn stage<S: Storage>(&self, index: usize, storage: S) -> Stage<S> {
+    pub(crate) fn stage<S: Storage>(&self, index: usize, storage: S) -> Stage<S> {
         let actor = id(index);
         Stage {
             engine: Engine::new(storage.clone(), SimEnvironment { actor }, self.settings),
@@ -351,7 +351,7 @@ impl Drop for Universe {
 }
 
 /// Polls a call of actor 0 to its end, letting every statement run.
-fn schedule_alone<T>(call: impl Future<Output = T>) -> Option<T> {
+pub(crate) fn schedule_alone<T>(call: impl Future<Output = T>) -> Option<T> {
     const POLLS_MAX: u32 = 10_000;
     let mut call = Box::pin(call);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -380,6 +380,7 @@ fn cast(plan: &Plan) -> Vec<Actor> {
         (Role::Dispatcher, cast.dispatchers),
         (Role::Reconciler, cast.reconcilers),
         (Role::Operator, cast.operators),
+        (Role::Projector, cast.projectors),
     ];
     let mut actors = Vec::new();
     for (role, count) in roles {

@@ -120,6 +120,8 @@ pub(crate) struct News {
     ended: u64,
     /// Those that asked for a cancel, or decided what may have kept one waiting.
     asked: u64,
+    /// Those that left something to project.
+    changed: u64,
 }
 
 impl News {
@@ -130,6 +132,7 @@ impl News {
             Role::Client | Role::Operator => 0,
             Role::Worker => self.ready,
             Role::Dispatcher => self.ended,
+            Role::Projector => self.changed,
             // What a reaper acts on comes with time, not with a commit.
             Role::Reconciler => self.ended + self.asked,
         }
@@ -137,6 +140,7 @@ impl News {
 
     fn of_commit(&mut self, commit: &Commit, asked_before: bool) {
         let rows = || commit.executions.iter().filter_map(|change| change.after.as_ref());
+        self.changed += u64::from(!commit.flow_changes.is_empty());
         self.ready += u64::from(rows().any(|row| row.state == State::Ready));
         self.ended += u64::from(rows().any(|row| row.state.is_terminal() && !row.propagated));
         let asks = commit.sibling_requests.iter().any(|change| change.after.is_some())
@@ -147,6 +151,7 @@ impl News {
 
     fn of_everything(&mut self) {
         self.ready += 1;
+        self.changed += 1;
         self.ended += 1;
         self.asked += 1;
     }
@@ -178,7 +183,7 @@ pub(crate) struct World {
     pub(crate) counting: bool,
     pub(crate) judge: Judge,
     /// The protocol that the judge is set up for.
-    pub(crate) judged: EngineKind,
+    pub(crate) judged: (EngineKind, bool),
     pub(crate) commit: Commit,
     pub(crate) violation: Option<Violation>,
     /// The flow that a client was told of first.
@@ -233,7 +238,7 @@ impl World {
             odds: crate::plan::Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
             counting: false,
             judge: Judge::new(),
-            judged: EngineKind::Sluicegate,
+            judged: (EngineKind::Sluicegate, true),
             commit: Commit::default(),
             violation: None,
             told_flow: None,
@@ -272,11 +277,13 @@ impl World {
         self.faults_on = true;
         self.odds = plan.odds;
         self.counting = plan.counting;
-        if self.judged != plan.engine {
-            self.judged = plan.engine;
-            self.judge = match plan.engine {
-                EngineKind::Sluicegate => Judge::new(),
-                EngineKind::Published => Judge::new().without("I21"),
+        let judged = (plan.engine, plan.cast.projectors > 0);
+        if self.judged != judged {
+            self.judged = judged;
+            self.judge = match judged {
+                (EngineKind::Sluicegate, true) => Judge::new(),
+                (EngineKind::Sluicegate, false) => Judge::new().without("I10"),
+                (EngineKind::Published, _) => Judge::new().without("I10").without("I21"),
             };
         }
         self.judge.reset();

@@ -11,9 +11,11 @@ mod i06_skips;
 mod i07_leases;
 mod i08_drain;
 mod i09_legal_states;
+mod i10_summary;
 mod i11_attempts;
 mod i12_cancels;
 mod i13_siblings;
+mod i14_filters;
 mod i15_contention;
 mod i16_replies;
 mod i18_sequential;
@@ -61,9 +63,11 @@ pub static TABLE: &[Invariant] = &[
     i07_leases::INVARIANT,
     i08_drain::INVARIANT,
     i09_legal_states::INVARIANT,
+    i10_summary::INVARIANT,
     i11_attempts::INVARIANT,
     i12_cancels::INVARIANT,
     i13_siblings::INVARIANT,
+    i14_filters::INVARIANT,
     i15_contention::INVARIANT,
     i16_replies::INVARIANT,
     i18_sequential::INVARIANT,

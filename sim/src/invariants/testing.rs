@@ -10,12 +10,12 @@ use sluicegate::retry::{Backoff, RetryPolicy};
 use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
 use sluicegate::storage::{
     Attempt, AttemptEnd, Edge, EdgeKey, EventId, Execution, Flow, Group, Lease, NewEvent, Reported,
-    Request, RequestKey, Resolution, SiblingRequest, Submission, SubmissionKey,
+    Request, RequestKey, Resolution, SiblingRequest, Submission, SubmissionKey, Summary,
 };
 use sluicegate::time::{Timestamp, micros};
 use uuid::Uuid;
 
-use super::{Judge, Violation, attempt_key};
+use super::{Judge, Violation, attempt_key, i10_summary};
 use crate::history::{Change, Commit, Holder, Observation};
 use crate::mirror::Mirror;
 use crate::oracle;
@@ -76,11 +76,11 @@ pub(crate) fn after<T>(change: &mut Change<T>) -> &mut T {
     change.after.as_mut().expect("the row was not deleted")
 }
 
-fn flow_key() -> FlowKey {
+pub(crate) fn flow_key() -> FlowKey {
     PartitionCount::default().key(FlowId::from_parts(1, [3; 10]))
 }
 
-fn id(name: &str) -> ExecutionId {
+pub(crate) fn id(name: &str) -> ExecutionId {
     flow_key().execution(name)
 }
 
@@ -471,8 +471,25 @@ impl Story {
         self
     }
 
+    /// The projector brings every summary up to date.
+    pub(crate) fn project(self) -> Story {
+        let flows = self.mirror.flows().iter();
+        let summaries: Vec<Change<Summary>> = flows
+            .map(|flow| Change {
+                before: self.mirror.summary(flow.key).copied(),
+                after: Some(i10_summary::recount(&self.mirror, flow.key)),
+            })
+            .collect();
+        self.commit(Commit { summaries, ..Commit::default() })
+    }
+
+    /// Nothing moves any more, and the projector has seen it.
+    pub(crate) fn quiescent(self) -> Story {
+        self.project().rests()
+    }
+
     /// Nothing moves any more.
-    pub(crate) fn quiescent(mut self) -> Story {
+    pub(crate) fn rests(mut self) -> Story {
         self.steps.push(Step::Quiescent);
         self
     }
@@ -569,7 +586,7 @@ fn flow_row() -> Flow {
     Flow {
         key: flow_key(),
         namespace: Arc::from("tenant"),
-        instance_tag: None,
+        instance_tag: Some(Arc::from("region=north")),
         closing: None,
         closed_by: None,
         revision: 0,

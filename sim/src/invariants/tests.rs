@@ -248,6 +248,7 @@ fn planted_in_cascades() -> Vec<(Mutant, History)> {
             Mutant::P19,
             ended(Failed).hop(&["a"]).tamper(|commit| commit.events.clear()).ends("no event"),
         ),
+        (Mutant::P54, ended(Failed).project().hop(&["a"]).rests().ends("counted before")),
         (Mutant::P57, Story::chain().out_of_order("groups b, a").ends("locks out of order")),
     ]
 }

@@ -95,8 +95,8 @@ impl Story<'_> {
         self.out.push_str(&flow);
         let cast = plan.cast;
         self.line(&format!(
-            "actors: {} clients, {} workers, {} dispatchers, {} reconcilers",
-            cast.clients, cast.workers, cast.dispatchers, cast.reconcilers
+            "actors: {} clients, {} workers, {} dispatchers, {} reconcilers, {} projectors",
+            cast.clients, cast.workers, cast.dispatchers, cast.reconcilers, cast.projectors
         ));
         let kinds: Vec<&str> = plan.faults.iter().map(|kind| kind.name()).collect();
         self.line(&match plan.faults_max {
@@ -220,6 +220,10 @@ impl Story<'_> {
             }
             Observation::LeaseLost { holder, .. } => {
                 format!("is told that its lease is lost: {}", name(holder))
+            }
+            Observation::ListedFlows { flows, .. } => format!("is shown {} flows", flows.len()),
+            Observation::ListedExecutions { executions, .. } => {
+                format!("is shown {} executions", executions.len())
             }
         }
     }

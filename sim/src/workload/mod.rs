@@ -35,6 +35,7 @@ pub fn flow(tape: &mut Tape, executions_max: u16) -> FlowSpec {
         edges,
         groups,
         idempotency_key: Some("the-flow".into()),
+        instance_tag: Some("region=north".into()),
         ..FlowSpec::builder().build()
     }
 }

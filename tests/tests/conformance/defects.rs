@@ -6,10 +6,12 @@ use sluicegate::identity::ExecutionId;
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::conformance::{Concurrency, Subject, run_all, run_some};
 use sluicegate::storage::{
-    ClaimQuery, EdgeFlip, Execution, ExecutionWrite, FedGroup, Flow, FlowPage, Grant, Group,
-    Guarded, MemberQuery, NewEvent, OverdueScan, Page, PlanQuery, Request, ResultChange,
-    SiblingRequest, UpstreamScan, Verb,
+    ChangeId, ClaimQuery, CountQuery, EdgeFlip, EdgeKey, EdgeListing, Execution, ExecutionListing,
+    ExecutionWrite, FedGroup, Flow, FlowListing, FlowPage, Grant, Group, Guarded, MemberQuery,
+    NewEvent, OverdueScan, Page, PlanQuery, Request, ResultChange, SiblingRequest, Summary,
+    UpstreamScan, Verb,
 };
+use sluicegate::summary::Counted;
 use sluicegate_sim::database::ModelMutant;
 use sluicegate_sim::database::storage::DatabaseStorage;
 
@@ -251,6 +253,92 @@ async fn what_changes_a_flow_and_is_wrong_is_rejected() {
         change::<Vec<FedGroup>>(reply, |groups| groups.reverse());
     });
     rejects("groups_that_are_fed_come_in_key_order", shuffled).await;
+}
+
+#[tokio::test]
+async fn lists_that_leave_their_page_are_rejected() {
+    fn flows(argument: &mut dyn Any, tamper: fn(&mut FlowPage)) {
+        change::<FlowPage>(argument, tamper);
+        change::<FlowListing>(argument, |listing| tamper(&mut listing.page));
+    }
+    for case in ["flows_with_change_rows_come_in_pages", "listed_flows_come_in_pages"] {
+        rejects(case, of_arguments(|_, list| flows(list, |page| page.limit = 99))).await;
+        rejects(case, of_arguments(|_, list| flows(list, |page| page.after = None))).await;
+    }
+    for case in ["flows_with_change_rows_are_of_their_scope", "listed_flows_are_of_their_scope"] {
+        for tamper in [
+            (|_, list| flows(list, |page| page.scope.namespace = None)) as Tamper,
+            |_, list| flows(list, |page| page.scope.instance_tag = None),
+            |_, list| flows(list, |page| page.scope.partitions.start = 0),
+        ] {
+            rejects(case, of_arguments(tamper)).await;
+        }
+    }
+    let checks: [(&str, Tamper); 8] = [
+        ("listed_flows_have_a_status_asked_for", |_, list| {
+            change::<FlowListing>(list, |list| list.statuses.clear());
+        }),
+        ("listed_executions_come_in_pages", |_, list| {
+            change::<ExecutionListing>(list, |list| list.page.after = None);
+        }),
+        ("listed_executions_are_of_their_scope", |_, list| {
+            change::<ExecutionListing>(list, |list| list.page.scope.instance_tag = None);
+        }),
+        ("listed_executions_are_in_a_state_asked_for", |_, list| {
+            change::<ExecutionListing>(list, |list| list.states.clear());
+        }),
+        ("listed_executions_are_of_the_flow_asked_for", |_, list| {
+            change::<ExecutionListing>(list, |list| list.flow = None);
+        }),
+        ("edges_into_an_execution_come_in_pages", |_, list| {
+            change::<EdgeListing>(list, |list| list.after = None);
+        }),
+        ("edges_out_of_an_execution_come_in_pages", |_, list| {
+            change::<EdgeListing>(list, |list| list.limit += 1);
+        }),
+        ("an_edge_is_found_by_its_ends", |_, key| {
+            change::<EdgeKey>(key, |key| std::mem::swap(&mut key.upstream, &mut key.downstream));
+        }),
+    ];
+    for (case, arguments) in checks {
+        rejects(case, of_arguments(arguments)).await;
+    }
+}
+
+#[tokio::test]
+async fn summaries_that_count_wrongly_are_rejected() {
+    let checks: [(&str, Tamper); 4] = [
+        ("alike_executions_are_counted_together", |_, rows| {
+            change::<Vec<Counted>>(rows, |rows| rows.truncate(5));
+        }),
+        ("the_first_unhandled_failure_is_found", |_, found| {
+            change::<Option<ExecutionId>>(found, |found| *found = None);
+        }),
+        ("change_rows_are_taken_once", |verb, rows| {
+            if verb == Verb::DeleteFlowChanges {
+                change::<Vec<ChangeId>>(rows, |rows| rows.reverse());
+            }
+        }),
+        ("locked_summaries_come_in_key_order", |_, rows| {
+            change::<Vec<Summary>>(rows, |rows| rows.reverse());
+        }),
+    ];
+    for (case, reply) in checks {
+        rejects(case, of_reply(reply)).await;
+    }
+    let checks: [(&str, Tamper); 2] = [
+        ("a_locked_summary_is_stored", |verb, row| {
+            if verb == Verb::WriteSummary {
+                change::<Summary>(row, |row| row.counts.0[8] = 0);
+            }
+        }),
+        ("delayed_executions_are_told_apart_on_demand", |_, query| {
+            change::<CountQuery>(query, |query| query.now = None);
+        }),
+    ];
+    for (case, arguments) in checks {
+        rejects(case, of_arguments(arguments)).await;
+    }
 }
 
 /// The simulated Postgres with a planted bug.

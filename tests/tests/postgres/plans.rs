@@ -3,11 +3,13 @@
 
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::FlowSpec;
-use sluicegate::identity::PartitionCount;
+use sluicegate::identity::{FlowId, PartitionCount};
+use sluicegate::operations::list::{Direction, ExecutionFilter, FlowFilter};
 use sluicegate::operations::report::Report;
 use sluicegate::state::PublicState;
 use sluicegate::storage::postgres::PostgresStorage;
 use sluicegate::storage::{Scope, Storage, Transaction};
+use sluicegate::summary::FlowStatus;
 use sluicegate::{Engine, Settings};
 use sluicegate_sim::postgres::shared;
 use sqlx::{PgConnection, Row};
@@ -55,6 +57,27 @@ async fn drain(engine: &Service) {
     engine.reaper_tick(&Scope::default()).await.expect("the server answers");
     let counts = engine.describe_flow(flow.id).await.expect("the server answers").counts;
     assert_eq!(counts[&PublicState::Completed], (LAYERS * WIDTH) as u64);
+    read(engine, flow.id).await;
+}
+
+/// Everything that readers ask of one flow.
+async fn read(engine: &Service, flow: FlowId) {
+    let ticked = engine.summary_tick(&Scope::default()).await.expect("the server answers");
+    assert_eq!((ticked.scanned, ticked.reconciled), (1, 1));
+    let stored = engine.flow_summary(flow).await.expect("the server answers");
+    assert_eq!(stored, engine.count_flow(flow).await.expect("the server answers"));
+    assert_eq!(stored.status, FlowStatus::Completed);
+    let flows = FlowFilter { statuses: vec![FlowStatus::Completed], ..FlowFilter::default() };
+    let flows = engine.list_flows(&flows, None, 1).await.expect("the server answers");
+    assert_eq!(flows.rows.len(), 1);
+    let filter = ExecutionFilter { flow: Some(flow), ..ExecutionFilter::default() };
+    let listed = engine.list_executions(&filter, None, 1_000).await.expect("the server answers");
+    assert_eq!((listed.rows.len(), listed.next_cursor), (LAYERS * WIDTH, None));
+    let first = listed.rows.iter().find(|row| &*row.name == "1.0").expect("it was submitted").id;
+    for direction in [Direction::Incoming, Direction::Outgoing] {
+        let edges = engine.list_edges(first, direction, None, 1_000).await;
+        assert_eq!(edges.expect("the server answers").rows.len(), WIDTH);
+    }
 }
 
 /// Other flows of the only partition, all of them over.

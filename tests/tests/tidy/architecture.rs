@@ -19,12 +19,14 @@ const PACKAGES: &[(&str, &[&str])] = &[
 
 /// Modules that decide and compute, and nothing else.
 const PURE: &[&str] = &[
+    "engine/src/draw.rs",
     "engine/src/flow/",
     "engine/src/graph.rs",
     "engine/src/identity.rs",
     "engine/src/policy.rs",
     "engine/src/retry.rs",
     "engine/src/state.rs",
+    "engine/src/summary.rs",
     "engine/src/time.rs",
 ];
 

@@ -44,6 +44,7 @@ mod executions;
 mod faults;
 mod flows;
 mod groups;
+mod listings;
 mod plans;
 mod requests;
 mod rows;
@@ -51,6 +52,7 @@ mod scans;
 mod scene;
 mod snapshots;
 mod submissions;
+mod summaries;
 mod transactions;
 
 use std::fmt;
@@ -152,6 +154,8 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         requests::cases,
         scans::cases,
         snapshots::cases,
+        summaries::cases,
+        listings::cases,
         concurrency::cases,
     ]
     .into_iter()

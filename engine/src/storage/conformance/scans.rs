@@ -40,7 +40,7 @@ table! { "scans";
         "What a scan looks at; applied in the query, before its limit.";
 }
 
-type Found = Result<Vec<ExecutionId>, Breach>;
+pub(super) type Found = Result<Vec<ExecutionId>, Breach>;
 
 fn everything() -> Page {
     Page { scope: Scope::default(), after: None, limit: 999 }
@@ -65,14 +65,14 @@ async fn overdue<S: Subject>(scene: &Scene<'_, S>, page: &Page) -> Found {
 }
 
 /// Where pages are checked: executions 1 to 6 at home and 3 in two other partitions.
-fn spread(make: impl Fn(u16) -> NewExecution) -> Vec<NewExecution> {
+pub(super) fn spread(make: impl Fn(u16) -> NewExecution) -> Vec<NewExecution> {
     let home = [4, 1, 6, 2, 5, 3].map(&make);
     let far = [(3, 3), (200, 3)].map(|(partition, number)| in_partition(partition, make(number)));
     home.into_iter().chain(far).collect()
 }
 
 /// Checks a scan over everything that [`spread`] made.
-async fn comes_in_pages<S: Subject>(
+pub(super) async fn comes_in_pages<S: Subject>(
     scene: &Scene<'_, S>,
     scan: impl AsyncFn(&Scene<'_, S>, &Page) -> Found,
 ) -> Verdict {
@@ -98,7 +98,7 @@ async fn comes_in_pages<S: Subject>(
 }
 
 /// Nine executions, all alike but for their labels and partitions.
-fn labelled(make: impl Fn(u16) -> NewExecution) -> Vec<NewExecution> {
+pub(super) fn labelled(make: impl Fn(u16) -> NewExecution) -> Vec<NewExecution> {
     let with = |number, partition, namespace: &str, tag: Option<&str>| {
         let mut row = in_partition(partition, make(number));
         row.definition.namespace = namespace.into();
@@ -117,7 +117,7 @@ fn labelled(make: impl Fn(u16) -> NewExecution) -> Vec<NewExecution> {
 }
 
 /// Checks a scan over everything that [`labelled`] made.
-async fn is_of_its_scope<S: Subject>(
+pub(super) async fn is_of_its_scope<S: Subject>(
     scene: &Scene<'_, S>,
     scan: impl AsyncFn(&Scene<'_, S>, &Page) -> Found,
 ) -> Verdict {

@@ -7,6 +7,7 @@ mod columns;
 mod error;
 mod flows;
 mod link;
+mod listings;
 mod migrate;
 mod notices;
 mod options;
@@ -14,6 +15,7 @@ mod parameters;
 mod pool;
 mod snapshot;
 mod statements;
+mod summaries;
 mod transaction;
 
 use std::sync::Arc;

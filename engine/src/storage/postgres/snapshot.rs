@@ -7,6 +7,10 @@ use uuid::Uuid;
 
 use super::columns::Columns;
 use super::link::Link;
+use super::listings::{
+    describe_edge, describe_summary, list_executions, list_flows, list_in_edges, list_out_edges,
+    scan_flow_changes,
+};
 use super::parameters::Parameters;
 use super::pool::{Begin, Shared};
 use super::transaction::{argument, now};

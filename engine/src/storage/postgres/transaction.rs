@@ -13,6 +13,10 @@ use super::flows::{
 use super::link::Link;
 use super::parameters::Parameters;
 use super::pool::{Begin, Shared};
+use super::summaries::{
+    count_executions, delete_flow_changes, insert_summary, lock_summaries, unhandled_failure,
+    write_summary,
+};
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::state::ClosePolicy;
 use crate::storage::decode;

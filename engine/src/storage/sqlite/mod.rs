@@ -6,10 +6,12 @@
 mod columns;
 mod error;
 mod flows;
+mod listings;
 mod migrate;
 mod offload;
 mod pool;
 mod snapshot;
+mod summaries;
 mod transaction;
 
 #[cfg(test)]

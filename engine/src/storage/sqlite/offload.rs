@@ -7,8 +7,9 @@ use tokio::runtime::Handle;
 use super::pool::Held;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::storage::{
-    AttemptKey, ClaimQuery, EventId, Flow, FlowPage, MemberQuery, OverdueScan, Page, PlanQuery,
-    Request, RequestKey, StorageError, Submission, SubmissionKey, UpstreamScan, Verb,
+    AttemptKey, ClaimQuery, CountQuery, EdgeKey, EdgeListing, EventId, ExecutionListing, Flow,
+    FlowListing, FlowPage, MemberQuery, OverdueScan, Page, PlanQuery, Request, RequestKey,
+    StorageError, Submission, SubmissionKey, Summary, UpstreamScan, Verb,
 };
 
 /// Rows that brief work touches at most: what they cost, all in the page cache, is about what the
@@ -87,6 +88,12 @@ rows! {
     MemberQuery: |query| query.limit as usize;
     RequestKey: |_| 1;
     Request: |_| 1;
+    Summary: |_| 1;
+    CountQuery: |_| usize::MAX;
+    FlowListing: |listing| listing.page.limit as usize;
+    ExecutionListing: |listing| listing.page.limit as usize;
+    EdgeListing: |_| usize::MAX;
+    EdgeKey: |_| 1;
 }
 
 impl<T> Rows for [T] {

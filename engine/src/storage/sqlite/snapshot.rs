@@ -6,6 +6,10 @@ use rusqlite::{ToSql, named_params, params};
 use uuid::Uuid;
 
 use super::columns::{Columns, query, query_with};
+use super::listings::{
+    describe_edge, describe_summary, list_executions, list_flows, list_in_edges, list_out_edges,
+    scan_flow_changes,
+};
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
 use super::sql;

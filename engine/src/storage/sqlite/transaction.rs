@@ -14,6 +14,10 @@ use super::flows::{
 };
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
+use super::summaries::{
+    count_executions, delete_flow_changes, insert_summary, lock_summaries, unhandled_failure,
+    write_summary,
+};
 use super::{error, sql};
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::state::ClosePolicy;

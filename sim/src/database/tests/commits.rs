@@ -46,7 +46,7 @@ fn a_commit_reports_each_written_row_before_and_after() {
         ..Commit::default()
     };
     assert_eq!(report, expected);
-    assert_eq!(db.flow_changes(), [FLOW]);
+    assert_eq!(db.flow_changes().collect::<Vec<_>>(), [FLOW]);
 }
 
 #[test]

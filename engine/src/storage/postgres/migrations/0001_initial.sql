@@ -226,8 +226,28 @@ create table sluicegate.flow_change (
   id int8 generated always as identity,
   partition int4 not null,
   flow uuid not null,
-  primary key (partition, id)
+  primary key (partition, flow, id)
 );
+
+-- One row a flow; `ended_at` stands exactly while the status is a terminal one.
+create table sluicegate.flow_summary (
+  partition int4 not null,
+  flow uuid not null,
+  blocked int8 not null,
+  ready int8 not null,
+  active int8 not null,
+  suspended int8 not null,
+  succeeded int8 not null,
+  failed int8 not null,
+  cancelled int8 not null,
+  expired int8 not null,
+  skipped int8 not null,
+  status int2 not null,
+  ended_at int8,
+  last_change int8 not null,
+  primary key (partition, flow),
+  check ((status >= 3) = (ended_at is not null))
+) with (fillfactor = 50);
 
 create table sluicegate.sibling_request (
   partition int4 not null,

@@ -206,6 +206,29 @@ create table flow_change (
   flow blob not null check (length(flow) = 16)
 ) strict;
 
+create index flow_change_by_flow
+on flow_change (partition, flow);
+
+-- One row a flow; `ended_at` stands exactly while the status is a terminal one.
+create table flow_summary (
+  partition integer not null check (partition between 0 and 65534),
+  flow blob not null check (length(flow) = 16),
+  blocked integer not null check (blocked >= 0),
+  ready integer not null check (ready >= 0),
+  active integer not null check (active >= 0),
+  suspended integer not null check (suspended >= 0),
+  succeeded integer not null check (succeeded >= 0),
+  failed integer not null check (failed >= 0),
+  cancelled integer not null check (cancelled >= 0),
+  expired integer not null check (expired >= 0),
+  skipped integer not null check (skipped >= 0),
+  status integer not null check (status between 0 and 5),
+  ended_at integer,
+  last_change integer not null check (last_change >= 0),
+  primary key (partition, flow),
+  check ((status >= 3) = (ended_at is not null))
+) strict, without rowid;
+
 create table sibling_request (
   partition integer not null check (partition between 0 and 65534),
   downstream blob not null check (length(downstream) = 16),

@@ -124,7 +124,8 @@ fn only_merged_results_are_sorted() {
         .map(|(name, sql)| (name, sorts(&sql)))
         .filter(|(_, sorts)| *sorts > 0)
         .collect();
-    let names = ["claim_executions", "plan_groups", "read_grants", "scan_overdue"];
+    let names =
+        ["claim_executions", "plan_groups", "read_grants", "scan_overdue", "unhandled_failure"];
     assert_eq!(sorted, names.map(|name| (name.to_owned(), 1)));
 }
 

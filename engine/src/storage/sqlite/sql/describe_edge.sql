@@ -1,0 +1,13 @@
+-- Guards nothing: one row by its key.
+select
+  partition,
+  downstream,
+  upstream,
+  accepts,
+  resolution,
+  upstream_incarnation,
+  passes_as
+from edge
+where partition = :partition
+and downstream = :downstream
+and upstream = :upstream

@@ -1,0 +1,15 @@
+-- Guards nothing: the edges into one execution.
+select
+  partition,
+  downstream,
+  upstream,
+  accepts,
+  resolution,
+  upstream_incarnation,
+  passes_as
+from edge
+where partition = :partition
+and downstream = :downstream
+and (:after is null or upstream > :after)
+order by upstream
+limit :limit

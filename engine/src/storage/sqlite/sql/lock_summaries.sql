@@ -1,0 +1,19 @@
+-- The transaction is the only writer, so the row stays as it is read.
+select
+  partition,
+  flow,
+  blocked,
+  ready,
+  active,
+  suspended,
+  succeeded,
+  failed,
+  cancelled,
+  expired,
+  skipped,
+  status,
+  ended_at,
+  last_change
+from flow_summary
+where partition = :partition
+and flow = :flow
