@@ -1,20 +1,22 @@
 //! A builder of hand-made histories: lawful steps by name, and ways to tamper with the last one.
 //! Never runs an engine.
 
+mod rows;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::identity::{ExecutionId, FlowId, FlowKey, PartitionCount, RequestId};
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
-use sluicegate::retry::{Backoff, RetryPolicy};
 use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
 use sluicegate::storage::{
     Attempt, AttemptEnd, Edge, EdgeKey, EventId, Execution, Flow, Group, Lease, NewEvent, Reported,
-    Request, RequestKey, Resolution, SiblingRequest, Submission, SubmissionKey, Summary,
+    Request, RequestKey, Resolution, SiblingRequest, Summary,
 };
 use sluicegate::time::{Timestamp, micros};
 use uuid::Uuid;
 
+use self::rows::{event, finish, flow_row, newborn, pending, submission, undecided};
 use super::{Judge, Violation, attempt_key, i10_summary};
 use crate::history::{Change, Commit, Holder, Observation};
 use crate::mirror::Mirror;
@@ -531,86 +533,4 @@ impl Story {
     pub(crate) fn ends(self, name: &'static str) -> History {
         History { name, steps: self.steps }
     }
-}
-
-fn newborn(name: &str, has_in: bool, has_out: bool) -> Execution {
-    let delay_ms = u32::try_from(RETRY_DELAY.as_millis()).unwrap();
-    Execution {
-        id: id(name),
-        flow: flow_key().id,
-        state: if has_in { State::Blocked } else { State::Ready },
-        cause: None,
-        incarnation: 0,
-        propagated: false,
-        has_in,
-        has_out,
-        not_before: START,
-        deadline: None,
-        attempt: 0,
-        charged: 0,
-        give_backs: 0,
-        epoch: 0,
-        lease: None,
-        finished_at: None,
-        retry: RetryPolicy {
-            max_attempts: ATTEMPTS_MAX,
-            backoff: Backoff::Fixed { delay_ms },
-            attempt_timeout_ms: None,
-        },
-    }
-}
-
-fn undecided(downstream: &str, policy: JoinPolicy, edges: u32) -> Group {
-    Group {
-        downstream: id(downstream),
-        flow: flow_key().id,
-        policy,
-        edges,
-        satisfied: 0,
-        unsatisfied: 0,
-        decision: Decision::Undecided,
-    }
-}
-
-fn pending(upstream: &str, downstream: &str, accepts: AcceptSet) -> Edge {
-    Edge {
-        key: EdgeKey { downstream: id(downstream), upstream: id(upstream) },
-        accepts,
-        resolution: Resolution::Pending,
-        upstream_incarnation: None,
-        passes_as: None,
-    }
-}
-
-fn flow_row() -> Flow {
-    Flow {
-        key: flow_key(),
-        namespace: Arc::from("tenant"),
-        instance_tag: Some(Arc::from("region=north")),
-        closing: None,
-        closed_by: None,
-        revision: 0,
-        content_hash: [0; 32],
-        request: request(1),
-        created_at: START,
-    }
-}
-
-fn submission(flow: FlowKey) -> Submission {
-    let key = SubmissionKey { namespace: Arc::from("tenant"), key: Arc::from("key") };
-    Submission { key, flow, content_hash: [0; 32], request: request(1) }
-}
-
-fn event(row: &Execution, outcome: Outcome, occurred_at: Timestamp) -> NewEvent {
-    let Execution { id: execution, flow, incarnation, .. } = *row;
-    NewEvent { execution, flow, incarnation, outcome, occurred_at }
-}
-
-fn finish(row: &mut Execution, outcome: Outcome, cause: Cause, now: Timestamp) {
-    row.state = State::Terminal(outcome);
-    row.cause = Some(cause);
-    row.finished_at = Some(now);
-    row.epoch += 1;
-    row.lease = None;
-    row.propagated = !row.has_out;
 }
