@@ -5,10 +5,10 @@ pub mod cancel_backlog;
 pub mod dependency;
 pub mod reaper;
 pub mod siblings;
+pub(crate) mod summary;
 #[cfg(feature = "system")]
 pub mod supervisor;
 mod table;
-pub(crate) mod summary;
 
 use std::ops::AddAssign;
 
