@@ -12,6 +12,7 @@ use crate::cascade::dispatcher::{self, DispatchOutcome};
 use crate::cascade::visit::Visitor;
 use crate::environment::{Environment, Notice};
 use crate::error::EngineError;
+use crate::feed::{self, Consumer, Cursor, FeedPage, FeedSettings, Subscriber, sequencer};
 use crate::flow::{FlowSpec, Limits, ValidFlow};
 use crate::identity::{
     ExecutionId, FlowId, FlowKey, Partition, PartitionCount, PartitionRouter, RequestId,
@@ -50,6 +51,8 @@ pub struct Settings {
     pub cancel_batch: u32,
     /// Flows of one page of the projector.
     pub projector_page_rows: u32,
+    /// How the feed is numbered and read.
+    pub feed: FeedSettings,
 }
 
 impl Default for Settings {
@@ -63,6 +66,7 @@ impl Default for Settings {
             reaper_page_rows: 100,
             cancel_batch: 1_000,
             projector_page_rows: 100,
+            feed: FeedSettings::default(),
         }
     }
 }
@@ -347,6 +351,57 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     pub async fn explain(&self, execution: ExecutionId) -> Result<Explanation, EngineError> {
         let mut reader = self.storage.snapshot(Consistency::Snapshot).await?;
         describe::explain(&mut reader, execution).await
+    }
+
+    /// One tick of the sequencer: gives every committed event of the scope's partitions its place
+    /// in the feed. The labels of the scope do not matter. Many may run at once.
+    ///
+    /// Errors: of a batch; those before it are done.
+    pub async fn sequencer_tick(&self, scope: &Scope) -> Result<reconcile::Report, EngineError> {
+        let Settings { budget, feed, .. } = &*self.settings;
+        sequencer::tick(&self.storage, &self.environment, budget, scope, feed).await
+    }
+
+    /// Before every event of the feed that is still there.
+    pub async fn cursor_oldest(&self) -> Result<Cursor, EngineError> {
+        Ok(Cursor::oldest(&feed::head(&self.storage).await?))
+    }
+
+    /// Behind every event that has its place in the feed.
+    pub async fn cursor_now(&self) -> Result<Cursor, EngineError> {
+        Ok(Cursor::newest(&feed::head(&self.storage).await?))
+    }
+
+    /// A page of the feed: events behind the cursor that are in the scope, at most `limit` of them
+    /// and never more than [`PAGE_ROWS_MAX`](feed::PAGE_ROWS_MAX), in the order of the stream.
+    ///
+    /// Errors: `CursorExpired` if events behind the cursor are gone, `CursorLost` if it belongs to
+    /// another timeline; never a silent gap.
+    pub async fn read_feed(
+        &self,
+        cursor: Cursor,
+        scope: &Scope,
+        limit: u32,
+    ) -> Result<FeedPage, EngineError> {
+        feed::page(&self.storage, cursor, scope, limit).await
+    }
+
+    /// Subscribes to the events behind the cursor that are in the scope; see [`Subscriber::next`]
+    /// and [`Subscriber::into_stream`].
+    pub fn subscribe(&self, cursor: Cursor, scope: Scope) -> Subscriber<S, E> {
+        let (storage, environment) = (self.storage.clone(), self.environment.clone());
+        Subscriber::new(storage, environment, self.settings.feed, scope, cursor)
+    }
+
+    /// Opens the consumer of that name, whose cursor is stored. A new one begins with the oldest
+    /// event that is left; one that exists goes on behind what it has acknowledged.
+    ///
+    /// Cancellation: dropping the future may leave a new consumer behind. Errors: `Invalid` for a
+    /// name that is empty or too long.
+    pub async fn consumer(&self, name: &str, scope: Scope) -> Result<Consumer<S, E>, EngineError> {
+        let (storage, environment) = (self.storage.clone(), self.environment.clone());
+        let Settings { budget, feed, .. } = *self.settings;
+        Consumer::open(storage, environment, budget, feed, name, scope).await
     }
 
     /// The key of a flow of this database.

@@ -1,5 +1,6 @@
 //! What a caller of the engine may be told, sorted by what it does next.
 
+use crate::feed::Cursor;
 use crate::identity::{ExecutionId, FlowId, FlowKey};
 use crate::state::State;
 use crate::storage::{Contention, StorageError};
@@ -41,6 +42,23 @@ pub enum EngineError {
     /// The rows stand so that it cannot be done: look at them, and ask for something else.
     #[error("refused: {0}")]
     Refused(String),
+    /// Go on from the oldest event and accept the gap: those right behind the cursor are gone.
+    #[error("cursor {cursor} has expired: the events that are left begin behind {oldest}")]
+    CursorExpired {
+        /// The cursor.
+        cursor: Cursor,
+        /// Before the oldest event that is left.
+        oldest: Cursor,
+    },
+    /// Start over: the cursor belongs to another timeline of the database, or to a part of this one
+    /// that was lost.
+    #[error("cursor {cursor} is lost: the database stands at {newest}")]
+    CursorLost {
+        /// The cursor.
+        cursor: Cursor,
+        /// Behind the newest event of the database.
+        newest: Cursor,
+    },
     /// Drop the work: the lease was ended, and this is what replaced it.
     #[error(
         "lease lost: the execution is {} at incarnation {}, attempt {}, epoch {}",

@@ -66,13 +66,17 @@ mutants! {
     P37 "retry ignores its delay" "I11";
     P38 "attempts charged at completion, not at grant" "I11";
     P39 "sibling drain locks members, then their groups" "I15";
+    P41 "completion events carry no namespace" "I14";
     P42 "a filter by tag compares the value only" "I14";
+    P46 "subscriber cursor over ids" "I17";
+    P47 "subscriber starts at the newest id after a restart" "I17";
     P54 "the projector counts before it locks the summary" "I10";
     P56 "edges read before the group lock, not after" "I3 I8";
     P57 "groups locked in two statements, in order of arrival" "I15";
     P58 "a hop waits for a group after it locked an execution" "I15";
     P59 "a cancel passes over members that others have locked" "I8 I12";
     P63 "the projector passes over change rows whose numbers are below the last one" "I10";
+    P68 "events numbered before the stream head is locked" "I17";
     S01 "failing groups at the head of a full plan hide the groups behind them" "I8";
     S02 "a snooze is charged and forgets its delay" "I11";
     S03 "a satisfied decision releases a member of a cancelled flow" "I12";

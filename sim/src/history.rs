@@ -7,8 +7,8 @@ use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
 use sluicegate::state::State;
 use sluicegate::state::{ClosePolicy, Outcome};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, Edge, EventId, Execution, Flow, Group, NewEvent, Reported, Request, Scope,
-    SiblingRequest, Submission, Summary,
+    Attempt, AttemptEnd, Edge, EventId, EventPosition, Execution, Flow, Group, NewEvent, Position,
+    Reported, Request, Scope, SiblingRequest, Submission, Summary,
 };
 use sluicegate::summary::FlowStatus;
 use sluicegate::time::Timestamp;
@@ -48,6 +48,8 @@ pub struct Commit {
     pub attempts: Vec<Attempt>,
     /// Completion events, new.
     pub events: Vec<(EventId, NewEvent)>,
+    /// Places in the feed, as they were given out.
+    pub positions: Vec<EventPosition>,
     /// Flows that had been cancelled already when this transaction first read the clock, which it
     /// does before it reads how flows were closed.
     pub closed_at_clock: Vec<FlowKey>,
@@ -63,6 +65,16 @@ pub struct Commit {
     pub summaries: Vec<Change<Summary>>,
     /// Flow changes, new.
     pub flow_changes: Vec<FlowKey>,
+}
+
+impl Commit {
+    /// True if it moved nothing of a flow: the feed alone went on.
+    pub fn is_of_the_feed(&self) -> bool {
+        self.flows.is_empty()
+            && self.executions.is_empty()
+            && self.groups.is_empty()
+            && self.edges.is_empty()
+    }
 }
 
 /// The lease that a worker wrote under.
@@ -149,6 +161,28 @@ pub enum Observation {
         states: Vec<State>,
         /// What was shown, in order, all pages together.
         executions: Vec<ExecutionId>,
+    },
+    /// A subscriber has opened its consumer.
+    Subscribed {
+        /// Which subscriber.
+        subscriber: u8,
+        /// The only namespace that it wants events of.
+        namespace: Option<Arc<str>>,
+    },
+    /// An event of the feed was handed to a subscriber.
+    Delivered {
+        /// Which subscriber.
+        subscriber: u8,
+        /// Its place in the feed.
+        position: Position,
+        /// Its flow.
+        flow: FlowKey,
+        /// Whose end it is.
+        execution: ExecutionId,
+        /// In which incarnation.
+        incarnation: u32,
+        /// What it says.
+        outcome: Outcome,
     },
     /// A lease was granted, as the worker was told.
     Granted {

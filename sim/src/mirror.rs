@@ -6,8 +6,8 @@ use std::fmt::{Debug, Write};
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::state::Outcome;
 use sluicegate::storage::{
-    Attempt, AttemptKey, Edge, EdgeKey, Execution, Flow, Group, Request, RequestKey,
-    SiblingRequest, Submission, SubmissionKey, Summary,
+    Attempt, AttemptKey, Edge, EdgeKey, EventPosition, Execution, Flow, Group, Position, Request,
+    RequestKey, SiblingRequest, Submission, SubmissionKey, Summary,
 };
 use sluicegate::time::Timestamp;
 
@@ -56,6 +56,15 @@ struct OutEdge {
     downstream: ExecutionId,
 }
 
+/// Events that were deleted, whose delivery nobody waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Forgotten {
+    /// Those of so many first commits.
+    pub commits: u64,
+    /// The highest place that one of them had.
+    pub position: Position,
+}
+
 /// What has committed.
 #[derive(Clone, Debug, Default)]
 pub struct Mirror {
@@ -71,6 +80,8 @@ pub struct Mirror {
     requests: Table<Request>,
     cancel_backlog: Table<FlowKey>,
     summaries: Table<Summary>,
+    positions: Vec<EventPosition>,
+    forgotten: Forgotten,
     commits: u64,
     clock_highest: Timestamp,
 }
@@ -97,6 +108,8 @@ impl Mirror {
         self.requests.rows.clear();
         self.cancel_backlog.rows.clear();
         self.summaries.rows.clear();
+        self.positions.clear();
+        self.forgotten = Forgotten::default();
         self.commits = 0;
         self.clock_highest = Timestamp::default();
     }
@@ -124,6 +137,7 @@ impl Mirror {
             let (count, outcome) = (before + 1, event.outcome);
             self.events.put(Events { key, count, outcome, commit: self.commits });
         }
+        self.positions.extend_from_slice(&commit.positions);
     }
 
     fn index_edges(&mut self, changes: &[Change<Edge>]) {
@@ -248,6 +262,27 @@ impl Mirror {
         self.events.get(&EventKey { execution, incarnation })
     }
 
+    /// The completion events that were ever written, by execution and incarnation.
+    pub fn all_events(&self) -> &[Events] {
+        &self.events.rows
+    }
+
+    /// The places in the feed, in the order in which they were committed.
+    pub fn positions(&self) -> &[EventPosition] {
+        &self.positions
+    }
+
+    /// Which events were deleted.
+    pub fn forgotten(&self) -> Forgotten {
+        self.forgotten
+    }
+
+    /// Every event that there is was deleted.
+    pub fn forget_events(&mut self) {
+        let last = self.positions.iter().map(|given| given.position).max();
+        self.forgotten = Forgotten { commits: self.commits, position: last.unwrap_or_default() };
+    }
+
     /// A flow.
     pub fn flow(&self, key: FlowKey) -> Option<&Flow> {
         self.flows.get(&key)
@@ -339,6 +374,12 @@ impl<R: Row> Table<R> {
     /// The row with that key.
     pub fn get(&self, key: &R::Key) -> Option<&R> {
         self.position(key).ok().map(|at| &self.rows[at])
+    }
+
+    /// The row with that key, to be changed but for its key.
+    pub fn get_mut(&mut self, key: &R::Key) -> Option<&mut R> {
+        let at = self.position(key).ok()?;
+        Some(&mut self.rows[at])
     }
 
     /// Every row, in key order.

@@ -61,13 +61,25 @@ pub struct Cast {
     /// Projectors of summaries; without one nobody looks at summaries.
     #[serde(default)]
     pub projectors: u8,
+    /// Sequencers, which number the feed.
+    #[serde(default)]
+    pub sequencers: u8,
+    /// Subscribers; every second one wants the events of the flow's namespace only.
+    #[serde(default)]
+    pub subscribers: u8,
 }
 
 impl Cast {
     /// How many they are.
     pub fn actors(self) -> u8 {
-        let always = self.clients + self.workers + self.dispatchers + self.reconcilers;
-        always + self.operators + self.projectors
+        self.clients
+            + self.workers
+            + self.dispatchers
+            + self.reconcilers
+            + self.operators
+            + self.projectors
+            + self.sequencers
+            + self.subscribers
     }
 }
 
@@ -236,15 +248,7 @@ impl Campaign {
             mutant: self.mutant.map(|mutant| mutant.id().to_owned()),
             ids_seed,
             flow,
-            cast: Cast {
-                clients: 2,
-                workers: 2,
-                dispatchers: 2,
-                reconcilers: 2,
-                operators,
-                // The published design has no summaries.
-                projectors: if self.engine == EngineKind::Sluicegate { 2 } else { 0 },
-            },
+            cast: self.cast(operators),
             faults,
             faults_max,
             delays_max: u32::MAX,
@@ -260,6 +264,21 @@ impl Campaign {
                 outcome,
             },
             counting: false,
+        }
+    }
+
+    /// Two of each beside the operators; the published system has no summaries and no feed.
+    fn cast(&self, operators: u8) -> Cast {
+        let ours = if self.engine == EngineKind::Sluicegate { 2 } else { 0 };
+        Cast {
+            clients: 2,
+            workers: 2,
+            dispatchers: 2,
+            reconcilers: 2,
+            operators,
+            projectors: ours,
+            sequencers: ours,
+            subscribers: ours,
         }
     }
 

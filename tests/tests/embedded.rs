@@ -267,3 +267,115 @@ async fn several_reports_are_one_call_and_a_lost_lease_concerns_only_its_own() {
     let counts = engine.describe_flow(flow.id).await.expect("the flow exists").counts;
     assert_eq!((counts[&PublicState::Completed], counts[&PublicState::Failed]), (2, 1));
 }
+
+/// Works off a flow of its own with so many executions, and numbers their events.
+async fn events<S: Storage>(engine: &Service<S>, namespace: &str, executions: u32) {
+    let mut flow = FlowSpec::builder().namespace(namespace);
+    for nth in 0..executions {
+        flow = flow.execution(format!("one-{nth}"));
+    }
+    engine.submit(flow.build()).await.expect("the flow is valid");
+    loop {
+        let grants = engine.claim(claim_of(engine, "w")).await.expect("the claim succeeds");
+        if grants.is_empty() {
+            break;
+        }
+        for grant in grants {
+            let done = Report::Complete(Arc::from(*b"{}"));
+            engine.report(grant.token(), done).await.expect("the lease is held");
+        }
+    }
+    engine.sequencer_tick(&Scope::default()).await.expect("the tick succeeds");
+}
+
+fn of_namespace(namespace: &str) -> Scope {
+    Scope { namespace: Some(namespace.into()), ..Scope::default() }
+}
+
+#[tokio::test]
+async fn a_subscription_sees_what_matches_and_goes_on_from_its_cursor() {
+    let storage = SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
+    let engine = Engine::new(storage, SystemEnvironment::new(), Settings::default());
+    let oldest = engine.cursor_oldest().await.expect("the feed has a head");
+    assert_eq!(engine.cursor_now().await, Ok(oldest));
+    events(&engine, "north", 3).await;
+    events(&engine, "south", 2).await;
+    let page = engine.read_feed(oldest, &Scope::default(), 4).await.expect("a page");
+    assert_eq!(page.events.len(), 4);
+    assert_eq!(page.next_cursor, page.events[3].cursor);
+    let rest = engine.read_feed(page.next_cursor, &Scope::default(), 4).await.expect("a page");
+    assert_eq!(rest.events.len(), 1);
+    let south = engine.read_feed(oldest, &of_namespace("south"), 9).await.expect("a page");
+    assert_eq!(south.events, [page.events[3].clone(), rest.events[0].clone()]);
+    // Nothing else matches: the next page begins behind everything that does not.
+    let none = engine.read_feed(oldest, &of_namespace("west"), 9).await.expect("a page");
+    assert_eq!((none.events.len(), Ok(none.next_cursor)), (0, engine.cursor_now().await));
+    let none = engine.read_feed(oldest, &Scope::default(), 0).await.expect("a page");
+    assert_eq!((none.events.len(), none.next_cursor), (0, oldest));
+    let mut subscriber = engine.subscribe(page.events[1].cursor, of_namespace("north"));
+    let event = subscriber.next().await.expect("an event");
+    assert_eq!(event, page.events[2]);
+    assert_eq!(subscriber.try_next().await, Ok(None));
+    assert_eq!(Ok(subscriber.cursor()), engine.cursor_now().await);
+}
+
+#[tokio::test]
+async fn a_cursor_that_the_feed_cannot_go_on_from_is_refused() {
+    let open = || SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
+    let engine = Engine::new(open(), SystemEnvironment::new(), Settings::default());
+    let other = Engine::new(open(), SystemEnvironment::new(), Settings::default());
+    events(&engine, "north", 2).await;
+    events(&other, "north", 3).await;
+    let everything = Scope::default();
+    let far = engine.cursor_now().await.expect("the feed has a head");
+    let lost = other.read_feed(far, &everything, 9).await.expect_err("another timeline");
+    assert!(matches!(lost, EngineError::CursorLost { cursor, .. } if cursor == far), "{lost}");
+    let beyond = sluicegate::storage::Position(far.position.0 + 1);
+    let beyond = sluicegate::feed::Cursor { position: beyond, ..far };
+    let lost = engine.read_feed(beyond, &everything, 9).await.expect_err("a lost tail");
+    assert!(matches!(lost, EngineError::CursorLost { newest, .. } if newest == far), "{lost}");
+    let mut consumer = engine.consumer("one", everything.clone()).await.expect("it opens");
+    consumer.skip_to(beyond);
+    assert!(matches!(consumer.next().await, Err(EngineError::CursorLost { .. })));
+    consumer.skip_to(far);
+    assert_eq!(consumer.try_next().await, Ok(None));
+    assert!(matches!(engine.consumer("", everything).await, Err(EngineError::Invalid(_))));
+}
+
+#[tokio::test]
+async fn a_consumer_gets_again_what_it_has_not_acknowledged() {
+    let storage = SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
+    let engine = Engine::new(storage, SystemEnvironment::new(), Settings::default());
+    events(&engine, "north", 3).await;
+    let open = async || engine.consumer("billing", Scope::default()).await.expect("it opens");
+    let mut first = open().await;
+    let one = first.next().await.expect("an event");
+    first.acknowledge().await.expect("it is stored");
+    let two = first.next().await.expect("an event");
+    let mut second = open().await;
+    assert_eq!(second.cursor(), one.cursor);
+    assert_eq!(second.next().await, Ok(two));
+    second.next().await.expect("an event");
+    second.acknowledge().await.expect("it is stored");
+    // Another instance that stands further back moves nothing.
+    first.acknowledge().await.expect("it is behind");
+    let mut third = open().await;
+    assert_eq!(third.try_next().await, Ok(None));
+    let other = engine.consumer("other", Scope::default()).await.expect("it opens");
+    assert_eq!(Ok(other.cursor()), engine.cursor_oldest().await);
+}
+
+#[tokio::test]
+async fn a_waiting_subscriber_is_woken_when_work_ends() {
+    let storage = SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
+    let mut settings = Settings::default();
+    settings.feed.poll = Duration::from_hours(1);
+    let engine = Engine::new(storage, SystemEnvironment::new(), settings);
+    let now = engine.cursor_now().await.expect("the feed has a head");
+    let mut subscriber = engine.subscribe(now, Scope::default());
+    let waiting = tokio::spawn(async move { subscriber.next().await });
+    tokio::task::yield_now().await;
+    events(&engine, "north", 1).await;
+    let event = waiting.await.expect("nothing panics").expect("an event");
+    assert_eq!(&*event.namespace, "north");
+}

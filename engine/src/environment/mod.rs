@@ -44,6 +44,13 @@ pub trait Environment: Clone + Send + Sync + 'static {
     fn released(&self, notice: Notice) {
         let _ = notice;
     }
+    /// Wakes whoever waits for the feed. Losing it costs latency; an environment may ignore it.
+    fn notify_feed(&self) {}
+    /// Waits until the feed may have more, or `poll` has passed. Cancellation: dropping the future
+    /// ends the wait.
+    fn feed_noticed(&self, poll: Duration) -> impl Future<Output = ()> + Send {
+        self.sleep(poll)
+    }
 }
 
 /// What a process offers besides when workers and supervisors run in it.

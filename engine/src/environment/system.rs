@@ -17,6 +17,7 @@ pub struct SystemEnvironment {
     wake: Arc<Notify>,
     /// How often something may have become claimable.
     released: watch::Sender<u64>,
+    feed: Arc<Notify>,
     outbound: Arc<Outbound>,
     started: Instant,
 }
@@ -26,6 +27,7 @@ impl Default for SystemEnvironment {
         Self {
             wake: Arc::default(),
             released: watch::Sender::new(0),
+            feed: Arc::default(),
             outbound: Arc::default(),
             started: Instant::now(),
         }
@@ -85,12 +87,23 @@ impl Environment for SystemEnvironment {
 
     fn notify(&self, notice: Notice) {
         self.wake.notify_one();
+        // A storage with one writer has the event in its feed already.
+        self.notify_feed();
         self.tell(notice);
     }
 
     fn released(&self, notice: Notice) {
         self.wake_workers();
         self.tell(notice);
+    }
+
+    fn notify_feed(&self) {
+        self.feed.notify_waiters();
+    }
+
+    async fn feed_noticed(&self, poll: Duration) {
+        // A wait that times out is a poll.
+        let _ = tokio::time::timeout(poll, self.feed.notified()).await;
     }
 }
 
@@ -129,6 +142,7 @@ impl Relay for SystemEnvironment {
     fn incoming(&self) {
         self.wake.notify_one();
         self.wake_workers();
+        self.notify_feed();
     }
 }
 

@@ -60,6 +60,8 @@ reconcilers! {
     CancelBacklog, "cancel_backlog", every Duration::from_secs(1), by cancel_backlog_tick;
     /// The summaries of flows whose executions have moved.
     Summary, "summary", every Duration::from_secs(5), by summary_tick;
+    /// Events that have no place in the feed yet.
+    Sequencer, "sequencer", every Duration::from_millis(500), by sequencer_tick;
 }
 
 #[cfg(test)]

@@ -15,9 +15,11 @@ use crate::retry::RetryPolicy;
 use crate::state::{ClosePolicy, State};
 use crate::storage::codes::{self, StoredBackoff, StoredJoin, StoredReport};
 use crate::storage::{
-    Attempt, AttemptKey, Definition, Edge, EdgeKey, Event, EventId, Execution, ExecutionView,
-    FedGroup, Flow, Grant, Group, Lease, Member, NewEvent, PendingEdge, Request, RequestKey,
-    Result, SiblingRequest, StorageError, Submission, SubmissionKey,
+    Attempt, AttemptKey, ConsumerName, Definition, Edge, EdgeKey, Event, EventId, EventKey,
+    Execution, ExecutionView, FedGroup, FeedRows, Flow, Grant, Group, Lease, Member, NewEvent,
+    NumberedEvent, PendingEdge, Position, Request, RequestKey, Result, SiblingRequest,
+    StorageError, StreamHead, StreamId, Submission, SubmissionKey, Subscription, Timeline,
+    UnnumberedEvent,
 };
 use crate::time::Timestamp;
 
@@ -216,6 +218,14 @@ trait Read: Columns {
             on_satisfied: self.integer("on_satisfied")?,
         };
         self.whole("policy, k, on_satisfied", codes::join_of(join), &format!("{join:?}"))
+    }
+
+    fn position(&mut self, column: &'static str) -> Result<Position> {
+        self.code(column, |value| value.try_into().ok().map(Position))
+    }
+
+    fn event_id(&mut self) -> Result<EventId> {
+        self.code("id", |value| value.try_into().ok().map(EventId))
     }
 
     fn edge_key(&mut self) -> Result<EdgeKey> {
@@ -469,7 +479,7 @@ impl FromColumns for Event {
     const TABLE: &'static str = "completion_event";
 
     fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        let id = row.code("id", |value| value.try_into().ok().map(EventId))?;
+        let id = row.event_id()?;
         let event = NewEvent {
             execution: execution_id(row, "execution")?,
             flow: FlowId(row.id("flow")?),
@@ -481,4 +491,82 @@ impl FromColumns for Event {
         let instance_tag = row.text("instance_tag")?;
         Ok(Event { id, event, namespace, instance_tag })
     }
+}
+
+impl FromColumns for UnnumberedEvent {
+    const TABLE: &'static str = "completion_event";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        let id = row.event_id()?;
+        let execution = execution_id(row, "execution")?;
+        Ok(UnnumberedEvent {
+            id,
+            key: EventKey { execution, incarnation: row.u32("incarnation")? },
+        })
+    }
+}
+
+impl FromColumns for StreamHead {
+    const TABLE: &'static str = "stream_head";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        Ok(StreamHead {
+            stream: row.code("stream", |value| value.try_into().ok().map(StreamId))?,
+            timeline: Timeline(row.id("timeline")?),
+            last: row.position("last_position")?,
+            horizon: row.position("horizon")?,
+        })
+    }
+}
+
+impl FromColumns for Subscription {
+    const TABLE: &'static str = "subscription";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        Ok(Subscription {
+            name: ConsumerName(row.name("name")?),
+            timeline: Timeline(row.id("timeline")?),
+            position: row.position("position")?,
+        })
+    }
+}
+
+/// The columns of an event in a row of the feed.
+const EVENT_COLUMNS: [&str; 9] = [
+    "id",
+    "partition",
+    "execution",
+    "flow",
+    "incarnation",
+    "outcome",
+    "occurred_at",
+    "namespace",
+    "instance_tag",
+];
+
+/// A row of the feed: the head of its stream, and an event unless there is none.
+pub(super) type FeedRow = (StreamHead, Option<NumberedEvent>);
+
+impl FromColumns for FeedRow {
+    const TABLE: &'static str = "stream_head";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        let head = StreamHead::from_columns(row)?;
+        *row.table() = "completion_event";
+        let position =
+            row.optional_code("position", |value| value.try_into().ok().map(Position))?;
+        let Some(position) = position else {
+            for column in EVENT_COLUMNS {
+                row.integer(column)?;
+            }
+            return Ok((head, None));
+        };
+        Ok((head, Some(NumberedEvent { position, event: Event::from_columns(row)? })))
+    }
+}
+
+/// The rows of one page of the feed.
+pub(super) fn feed_rows(rows: Vec<FeedRow>) -> FeedRows {
+    let head = rows.first().map(|row| row.0);
+    FeedRows { head, events: rows.into_iter().filter_map(|row| row.1).collect() }
 }

@@ -16,6 +16,7 @@ pub mod conformance;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod decode;
 pub mod error;
+pub mod feed;
 pub mod listings;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -32,6 +33,7 @@ use std::future::Future;
 use crate::with_verbs;
 
 pub use error::{CommitError, Contention, Result, StorageError};
+pub use feed::*;
 pub use listings::*;
 pub use requests::*;
 pub use rows::*;

@@ -203,6 +203,36 @@ macro_rules! with_verbs {
             /// Stores a locked summary; returns how many it found.
             WriteSummary write_summary: Write, flow_summary,
                 (row: $crate::storage::Summary) -> u64;
+            /// Locks the head of a stream and returns it as it stands once its lock is held.
+            LockStreamHead lock_stream_head: Lock, stream_head,
+                (stream: $crate::storage::StreamId) -> Option<$crate::storage::StreamHead>;
+            /// Locks events that have no position one by one in the order of their numbers and
+            /// returns those that have none once their lock is held, in that order, at most
+            /// `limit`. A storage with one writer gives an event its number as its position when
+            /// it inserts it, so that it has none of them.
+            LockUnnumberedEvents lock_unnumbered_events: Lock, completion_event,
+                (query: $crate::storage::UnnumberedQuery)
+                -> Vec<$crate::storage::UnnumberedEvent>;
+            /// Gives locked events their positions; returns how many had none. An event that has
+            /// a position keeps it.
+            WritePositions write_positions: Write, completion_event,
+                (rows: [$crate::storage::EventPosition]) -> u64;
+            /// Moves the locked head of a stream on, its last position and its horizon; returns
+            /// how many heads it moved. Neither moves back: a head that has come further stays.
+            WriteStreamHead write_stream_head: Write, stream_head,
+                (row: $crate::storage::StreamHead) -> u64;
+            /// Adds the cursor of a consumer; one that exists stays as it is. Waits while another
+            /// transaction holds its name in flight: it exists once that has committed, and is
+            /// new once that has rolled back.
+            InsertSubscription insert_subscription: Insert, subscription,
+                (row: $crate::storage::Subscription) -> $crate::storage::Inserted;
+            /// Locks the cursor of a consumer and returns it as it stands once its lock is held.
+            LockSubscription lock_subscription: Lock, subscription,
+                (name: $crate::storage::ConsumerName) -> Option<$crate::storage::Subscription>;
+            /// Moves the locked cursor of a consumer forward; returns how many cursors it moved.
+            /// One that has come as far, or that belongs to another timeline, stays as it is.
+            WriteSubscription write_subscription: Write, subscription,
+                (row: $crate::storage::Subscription) -> u64;
         }
         snapshot {
             /// The storage's clock, now.
@@ -271,6 +301,13 @@ macro_rules! with_verbs {
             /// An edge, if there is one.
             DescribeEdge describe_edge: Read, edge,
                 (key: $crate::storage::EdgeKey) -> Option<$crate::storage::Edge>;
+            /// Events of a stream above a position, by position, with the head of the stream as
+            /// the same statement sees it. Events without a position are not in it yet.
+            ReadFeed read_feed: Read, stream_head,
+                (query: $crate::storage::FeedQuery) -> $crate::storage::FeedRows;
+            /// The cursor of a consumer, if it has one.
+            ReadSubscription read_subscription: Read, subscription,
+                (name: $crate::storage::ConsumerName) -> Option<$crate::storage::Subscription>;
         }
     } };
 }

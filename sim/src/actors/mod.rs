@@ -6,6 +6,8 @@ pub(crate) mod dispatcher;
 pub(crate) mod operator;
 pub(crate) mod projector;
 pub(crate) mod reconciler;
+pub(crate) mod sequencer;
+pub(crate) mod subscriber;
 pub(crate) mod worker;
 
 use std::sync::Arc;
@@ -34,6 +36,10 @@ pub(crate) enum Role {
     Operator,
     /// Brings summaries up to date.
     Projector,
+    /// Gives events their places in the feed.
+    Sequencer,
+    /// Reads the feed and acknowledges it.
+    Subscriber,
 }
 
 impl Role {
@@ -46,6 +52,8 @@ impl Role {
             Role::Reconciler => "reconciler",
             Role::Operator => "operator",
             Role::Projector => "projector",
+            Role::Sequencer => "sequencer",
+            Role::Subscriber => "subscriber",
         }
     }
 }
@@ -110,5 +118,7 @@ pub(crate) async fn turn<S: Storage>(role: Role, stage: Stage<S>) -> Progress {
         Role::Reconciler => reconciler::turn(&stage).await,
         Role::Operator => operator::turn(&stage).await,
         Role::Projector => projector::turn(&stage).await,
+        Role::Sequencer => sequencer::turn(&stage).await,
+        Role::Subscriber => subscriber::turn(&stage).await,
     }
 }

@@ -1,6 +1,7 @@
 //! From the named arguments of a step to the verb with its typed argument: one arm a verb. What an
 //! argument leaves out has a default. Never draws anything.
 
+mod feed;
 mod flows;
 
 mod summaries;
@@ -130,6 +131,15 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         | Verb::ListInEdges
         | Verb::ListOutEdges
         | Verb::DescribeEdge => summaries::call(given, verb)?,
+        Verb::LockStreamHead
+        | Verb::LockUnnumberedEvents
+        | Verb::WritePositions
+        | Verb::WriteStreamHead
+        | Verb::InsertSubscription
+        | Verb::LockSubscription
+        | Verb::WriteSubscription
+        | Verb::ReadFeed
+        | Verb::ReadSubscription => feed::call(given, verb)?,
     })
 }
 
@@ -201,6 +211,13 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::ListInEdges
         | Verb::ListOutEdges
         | Verb::DescribeEdge => summaries::arguments(verb),
+        Verb::LockStreamHead => &["stream"],
+        Verb::LockUnnumberedEvents => &["limit"],
+        Verb::WritePositions => &["rows", "incarnation", "position"],
+        Verb::WriteStreamHead => &["stream", "position", "horizon"],
+        Verb::InsertSubscription | Verb::WriteSubscription => &["name", "position"],
+        Verb::LockSubscription | Verb::ReadSubscription => &["name"],
+        Verb::ReadFeed => &["stream", "after", "limit"],
     }
 }
 

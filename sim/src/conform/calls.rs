@@ -128,6 +128,14 @@ impl Reply {
                 numbers.fill(ChangeId(0));
                 Reply::DeleteFlowChanges(numbers)
             }
+            Reply::LockUnnumberedEvents(mut rows) => {
+                rows.iter_mut().for_each(|row| row.id.0 = 0);
+                Reply::LockUnnumberedEvents(rows)
+            }
+            Reply::ReadFeed(mut rows) => {
+                rows.events.iter_mut().for_each(|row| row.event.id.0 = 0);
+                Reply::ReadFeed(rows)
+            }
             other => other,
         }
     }

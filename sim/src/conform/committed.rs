@@ -51,7 +51,14 @@ const TABLES: &[(&str, &[&str])] = &[
     ),
     (
         "completion_event",
-        &["row_number() over (order by id)", "execution", "incarnation", "outcome", "namespace"],
+        &[
+            "row_number() over (order by id)",
+            "execution",
+            "incarnation",
+            "outcome",
+            "namespace",
+            "position",
+        ],
     ),
     ("flow_change", &["flow"]),
     (
@@ -74,7 +81,18 @@ const TABLES: &[(&str, &[&str])] = &[
     ("sibling_request", &["downstream", "flow"]),
     ("request", &["flow", "request", "reply"]),
     ("cancel_backlog", &["flow"]),
+    ("stream_head", &["last_position", "horizon"]),
+    ("subscription", &["name", "position"]),
 ];
+
+/// Which rows of a table belong to the partition.
+fn condition(table: &str) -> &'static str {
+    match table {
+        "stream_head" => "stream = $1::int4 + 1",
+        "subscription" => "name like 'p' || $1::int4 || '/%'",
+        _ => "partition = $1::int4",
+    }
+}
 
 /// The statement that reads these lines from a schema; its parameter is the partition.
 pub fn sql(schema: &str) -> String {
@@ -83,7 +101,8 @@ pub fn sql(schema: &str) -> String {
         let columns = columns.collect::<Vec<_>>().join(", ");
         format!(
             "select concat_ws(' ', '{table}', {columns}) as line \
-             from {schema}.{table} where partition = $1::int4"
+             from {schema}.{table} where {}",
+            condition(table)
         )
     });
     selects.collect::<Vec<_>>().join(" union all ")
@@ -127,7 +146,8 @@ pub fn of_model(database: &Database, partition: Partition) -> Vec<String> {
     for (position, row) in events.into_iter().enumerate() {
         let line = lines.line("completion_event").add(position + 1);
         let line = line.add(row.event.execution.uuid).add(row.event.incarnation);
-        line.add(codes::outcome(row.event.outcome)).add(&row.namespace);
+        let line = line.add(codes::outcome(row.event.outcome)).add(&row.namespace);
+        line.maybe(database.position(row).map(|position| position.0));
     }
     for flow in database.flow_changes() {
         lines.line("flow_change").add(flow.id.0);
@@ -146,6 +166,12 @@ pub fn of_model(database: &Database, partition: Partition) -> Vec<String> {
     }
     for flow in database.cancel_backlog() {
         lines.line("cancel_backlog").add(flow.id.0);
+    }
+    for row in database.heads().filter(|row| row.stream.0 == 1 + u32::from(partition.0)) {
+        lines.line("stream_head").add(row.last.0).add(row.horizon.0);
+    }
+    for row in database.subscriptions() {
+        lines.line("subscription").add(&row.name.0).add(row.position.0);
     }
     lines.0.sort();
     lines.0

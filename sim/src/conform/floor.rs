@@ -73,6 +73,7 @@ const EXCEPTIONS: &[(Verb, Cell, bool, &str)] = &[
     (Verb::ScanOverdue, Cell::RowGone, false, "it names no row"),
     (Verb::ScanCancelBacklog, Cell::RowGone, false, "it names no row"),
     (Verb::ScanSiblingRequests, Cell::RowGone, false, "it names no row"),
+    (Verb::LockUnnumberedEvents, Cell::RowGone, false, "it names no row"),
     (Verb::ClaimExecutions, Cell::RowGone, false, "it names no row"),
     (Verb::WriteGroups, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::WriteJoins, Cell::GuardFalse, false, "it guards nothing but the key"),
@@ -199,9 +200,14 @@ fn guard_was_false(answered: &Answered<'_>, reply: &Reply) -> bool {
     match reply {
         Reply::WriteExecutions(written) => written.len() < named(),
         Reply::ResolveEdges(flipped) => flipped.len() < named(),
+        Reply::WritePositions(written) => *written < named() as u64,
+        Reply::WriteStreamHead(moved) | Reply::WriteSubscription(moved) => {
+            *moved == 0 && nowhere(answered.words) == 0
+        }
         Reply::InsertSubmission(inserted)
         | Reply::InsertFlow(inserted)
-        | Reply::InsertRequest(inserted) => *inserted == Inserted::Exists,
+        | Reply::InsertRequest(inserted)
+        | Reply::InsertSubscription(inserted) => *inserted == Inserted::Exists,
         Reply::InsertSiblingRequests(()) | Reply::InsertCancelBacklog(()) => !answered.keys_new,
         _ => false,
     }

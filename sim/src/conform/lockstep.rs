@@ -108,6 +108,7 @@ pub async fn play(
     let names = Names::of(table.partition);
     let expiries = table.limits.iter().map(|limits| limits.expiry()).collect();
     let seats = table.limits.len();
+    server.make_stream(names.first_head()).await?;
     let mut game = Game {
         server,
         counts,

@@ -81,6 +81,7 @@ impl Model {
     pub fn new(names: Names, expiries: Vec<Option<Failure>>, mutant: Option<ModelMutant>) -> Self {
         let mut database = Database::new();
         database.mutant = mutant;
+        database.add_stream(names.first_head());
         let seats = expiries.iter().map(|_| Seat::Idle).collect();
         Self { database, names, seats, expiries }
     }

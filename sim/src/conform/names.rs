@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sluicegate::identity::{ExecutionId, FlowId, FlowKey, Partition, RequestId};
-use sluicegate::storage::SubmissionKey;
+use sluicegate::storage::{ConsumerName, Position, StreamHead, StreamId, SubmissionKey, Timeline};
 use uuid::Uuid;
 
 /// Leading bytes that the id of a flow shares with those of its executions.
@@ -15,6 +15,11 @@ pub const NAME_BYTES_MAX: usize = 8;
 
 /// First letter of names under which nothing is ever inserted.
 pub const NOWHERE: char = 'z';
+
+/// Far from the streams that schedules make.
+const NOBODYS_STREAM: u32 = 1_000_000;
+/// Positions between the streams of two partitions.
+const POSITIONS: u64 = 1_000_000;
 
 /// The identifiers of one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +52,32 @@ impl Names {
     /// The only namespace.
     pub fn namespace(self) -> Arc<str> {
         format!("p{}", self.partition.0).into()
+    }
+
+    /// The stream of this partition, which its events are numbered in; or one that nobody makes.
+    pub fn stream(self, name: &str) -> StreamId {
+        let own = 1 + u32::from(self.partition.0);
+        StreamId(if name.starts_with(NOWHERE) { own + NOBODYS_STREAM } else { own })
+    }
+
+    /// Where the stream of this partition begins: above those of the partitions before.
+    pub fn first_head(self) -> StreamHead {
+        StreamHead {
+            stream: self.stream("own"),
+            timeline: Timeline(self.uuid("time")),
+            last: self.position(0),
+            horizon: self.position(0),
+        }
+    }
+
+    /// A position in the stream of this partition.
+    pub fn position(self, number: u64) -> Position {
+        Position(u64::from(self.partition.0) * POSITIONS + number)
+    }
+
+    /// A consumer.
+    pub fn consumer(self, name: &str) -> ConsumerName {
+        ConsumerName(format!("p{}/{name}", self.partition.0).into())
     }
 
     /// An idempotency key.

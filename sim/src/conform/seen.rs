@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluicegate::identity::{ExecutionId, FlowKey};
-use sluicegate::storage::{AttemptKey, EdgeKey, Execution, Flow, Group, Summary};
+use sluicegate::storage::{
+    AttemptKey, ConsumerName, EdgeKey, EventKey, Execution, Flow, Group, StreamHead, Subscription,
+    Summary,
+};
 
 use super::calls::{Call, Reply};
 
@@ -32,6 +35,9 @@ pub struct Seen {
     executions: BTreeMap<ExecutionId, Execution>,
     groups: BTreeMap<ExecutionId, Group>,
     summaries: BTreeMap<FlowKey, Summary>,
+    head: Option<StreamHead>,
+    events: BTreeSet<EventKey>,
+    subscriptions: BTreeMap<ConsumerName, Subscription>,
     inserted: BTreeSet<NewKey>,
 }
 
@@ -64,6 +70,21 @@ impl Seen {
     /// The locked groups.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.values()
+    }
+
+    /// The locked head of the stream.
+    pub fn head(&self) -> Option<&StreamHead> {
+        self.head.as_ref()
+    }
+
+    /// The locked events.
+    pub fn events(&self) -> &BTreeSet<EventKey> {
+        &self.events
+    }
+
+    /// The locked cursor of a consumer.
+    pub fn subscription(&self, name: &ConsumerName) -> Option<&Subscription> {
+        self.subscriptions.get(name)
     }
 
     /// True if the transaction has inserted a row under that key.
@@ -102,6 +123,13 @@ impl Seen {
                         *seen = *row;
                     }
                 }
+            }
+            (_, Reply::LockStreamHead(head)) => self.head = head.or(self.head),
+            (_, Reply::LockUnnumberedEvents(rows)) => {
+                self.events.extend(rows.iter().map(|row| row.key));
+            }
+            (_, Reply::LockSubscription(Some(row))) => {
+                self.subscriptions.insert(row.name.clone(), row.clone());
             }
             _ => {}
         }

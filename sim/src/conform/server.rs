@@ -8,7 +8,7 @@ use sluicegate::identity::PartitionCount;
 use sluicegate::storage::postgres::{
     Migrations, PostgresOptions, PostgresSnapshot, PostgresStorage, PostgresTransaction,
 };
-use sluicegate::storage::{AttemptKey, Consistency, EventId, Storage, Transaction};
+use sluicegate::storage::{AttemptKey, Consistency, EventId, Storage, StreamHead, Transaction};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -117,6 +117,7 @@ pub struct Server {
     control: PgConnection,
     committed: String,
     event_id: String,
+    make_stream: String,
     lines: Vec<Line>,
 }
 
@@ -146,8 +147,26 @@ impl Server {
                 "select id from {schema}.completion_event \
                  where partition = $1 and execution = $2 and incarnation = $3"
             ),
+            make_stream: format!(
+                "insert into {schema}.stream_head (stream, timeline, last_position, horizon) \
+                 values ($1, $2, $3, $4) on conflict (stream) do nothing"
+            ),
             lines,
         })
+    }
+
+    /// Makes the stream of a schedule, as the migration makes that of a database.
+    pub async fn make_stream(&mut self, head: StreamHead) -> Trouble<()> {
+        let position = |position: u64| i64::try_from(position).map_err(trouble);
+        sqlx::query(AssertSqlSafe(self.make_stream.clone()))
+            .bind(i64::from(head.stream.0))
+            .bind(head.timeline.0)
+            .bind(position(head.last.0)?)
+            .bind(position(head.horizon.0)?)
+            .execute(&mut self.control)
+            .await
+            .map_err(trouble)?;
+        Ok(())
     }
 
     /// The number of a committed event; one that is never given out if there is none.

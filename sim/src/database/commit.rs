@@ -1,7 +1,7 @@
 //! The end of a transaction: its rows become the committed ones and are reported, or are forgotten;
 //! its locks are released. The only place where a row is freed.
 
-use sluicegate::storage::{Event, Execution};
+use sluicegate::storage::{EventKey, EventPosition, Execution};
 
 use crate::history::{Change, Commit};
 
@@ -59,9 +59,7 @@ impl Database {
             TableName::Flow => change(&mut self.flows, slot, &mut commit.flows),
             TableName::Summary => change(&mut self.summaries, slot, &mut commit.summaries),
             TableName::Attempt => new(&mut self.attempts, slot, |row| commit.attempts.push(*row)),
-            TableName::Event => new(&mut self.events, slot, |row: &Event| {
-                commit.events.push((row.id, row.event));
-            }),
+            TableName::Event => self.settle_event(slot, commit),
             TableName::Submission => {
                 new(&mut self.submissions, slot, |row| commit.submissions.push(row.clone()))
             }
@@ -78,7 +76,25 @@ impl Database {
                     .push(Change { before: before.map(key), after: after.map(key) });
                 true
             }
+            TableName::StreamHead => self.heads.settle(slot).is_some(),
+            TableName::Subscription => self.subscriptions.settle(slot).is_some(),
         }
+    }
+
+    fn settle_event(&mut self, slot: Slot, commit: &mut Commit) -> bool {
+        let Some(Replaced { before }) = self.events.settle(slot) else { return false };
+        let after = self.events.row(slot).committed.as_ref().expect("settled a moment ago");
+        let event = after.event.event;
+        if before.is_none() {
+            commit.events.push((after.event.id, event));
+        }
+        if let Some(position) = after.position {
+            let (execution, incarnation) = (event.execution, event.incarnation);
+            let key = EventKey { execution, incarnation };
+            commit.positions.push(EventPosition { key, position });
+        }
+        self.sets.outboxed(slot, after.position);
+        true
     }
 
     fn settle_execution(&mut self, slot: Slot, commit: &mut Commit) -> bool {
@@ -121,6 +137,7 @@ fn clear(commit: &mut Commit) {
     commit.submissions.clear();
     commit.attempts.clear();
     commit.events.clear();
+    commit.positions.clear();
     commit.sibling_requests.clear();
     commit.requests.clear();
     commit.cancel_backlog.clear();

@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    Attempt, Definition, Edge, EdgeKey, Event, Execution, Flow, Group, Request, SiblingRequest,
-    Submission, Summary,
+    Attempt, Definition, Edge, EdgeKey, Event, Execution, Flow, Group, Position, Request,
+    SiblingRequest, StreamHead, Submission, Subscription, Summary,
 };
 use sluicegate::time::Timestamp;
 
@@ -71,7 +71,23 @@ impl Database {
 
     /// The committed completion events, by execution and incarnation.
     pub fn events(&self) -> impl Iterator<Item = &Event> {
-        self.events.committed()
+        self.events.committed().map(|row| &row.event)
+    }
+
+    /// The position of a committed event, if it has one.
+    pub fn position(&self, event: &Event) -> Option<Position> {
+        let key = (event.event.execution, event.event.incarnation);
+        self.events.see(&key, NOBODY)?.position
+    }
+
+    /// The committed heads of streams.
+    pub fn heads(&self) -> impl Iterator<Item = &StreamHead> {
+        self.heads.committed()
+    }
+
+    /// The committed cursors of consumers, by name.
+    pub fn subscriptions(&self) -> impl Iterator<Item = &Subscription> {
+        self.subscriptions.committed()
     }
 
     /// The committed sibling requests, by group.
@@ -129,7 +145,7 @@ impl Database {
         hasher.write_u8(5);
         self.attempts.committed().for_each(|row| row.hash(hasher));
         hasher.write_u8(6);
-        self.events.committed().for_each(|row| row.event.hash(hasher));
+        self.events.committed().for_each(|row| (row.event.event, row.position).hash(hasher));
         hasher.write_u8(7);
         self.sibling_requests.committed().for_each(|row| row.hash(hasher));
         hasher.write_u8(8);
@@ -141,10 +157,15 @@ impl Database {
             (row.flow, row.counts, row.status, row.ended_at).hash(hasher);
             self.flow_changes().any(|flow| flow == row.flow).hash(hasher);
         }
+        hasher.write_u8(10);
+        self.heads.committed().for_each(|row| row.hash(hasher));
+        hasher.write_u8(11);
+        self.subscriptions.committed().for_each(|row| row.hash(hasher));
     }
 
     /// Deletes every committed event.
     pub fn delete_all_events(&mut self) {
         self.events.delete_committed();
+        self.sets.forget_events();
     }
 }

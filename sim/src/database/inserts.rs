@@ -10,7 +10,8 @@ use sluicegate::storage::{
     SiblingRequest, StorageError, Submission, Summary,
 };
 
-use super::rows::{Member, Stored};
+use super::mutants::mutated;
+use super::rows::{Member, Outboxed, Stored};
 use super::session::{Cursor, NO_CANDIDATE, Progress, SessionId, Step};
 use super::table::{NO_SLOT, Place, Slot, slot};
 use super::{Database, ModelMutant};
@@ -155,13 +156,13 @@ impl Database {
                     Err(pause) => return Err(pause).into(),
                 };
                 if inserted == Inserted::Exists {
-                    return self.end_insert(cursor, Ok(Err(duplicate::<Event>(Some(key)))));
+                    return self.end_insert(cursor, Ok(Err(duplicate::<Outboxed>(Some(key)))));
                 }
                 cursor.number = None;
             }
             cursor.at += 1;
         }
-        let joined = all_joined::<Event>(cursor);
+        let joined = all_joined::<Outboxed>(cursor);
         self.end_insert(cursor, Ok(joined))
     }
 
@@ -299,12 +300,15 @@ impl Database {
     }
 
     /// An event with the labels of its execution, which are constant.
-    fn labelled(&self, id: EventId, event: &NewEvent, execution: Slot) -> Event {
+    fn labelled(&self, id: EventId, event: &NewEvent, execution: Slot) -> Outboxed {
         let member = self.executions.row(execution).any_version();
         let definition = &member.expect("the statement's snapshot shows it").definition;
-        let (namespace, instance_tag) =
-            (definition.namespace.clone(), definition.instance_tag.clone());
-        Event { id, event: *event, namespace, instance_tag }
+        let namespace = match mutated!(P41) {
+            true => "".into(),
+            false => definition.namespace.clone(),
+        };
+        let instance_tag = definition.instance_tag.clone();
+        Outboxed { event: Event { id, event: *event, namespace, instance_tag }, position: None }
     }
 
     /// Indexes the edges from that slot on by their upstreams.

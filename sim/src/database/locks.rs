@@ -231,6 +231,11 @@ impl Database {
         if first.table != second.table {
             return first.table.rank() < second.table.rank();
         }
+        if first.table == TableName::Event {
+            // Events are locked by their numbers, not by their keys.
+            let number = |slot| self.events.row(slot).any_version().map(|row| row.event.id);
+            return number(first.slot) < number(second.slot);
+        }
         on_table!([&] self, first.table, table => {
             table.row(first.slot).key < table.row(second.slot).key
         })

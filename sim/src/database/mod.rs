@@ -10,6 +10,7 @@
 
 mod commit;
 mod committed;
+mod feed;
 mod flows;
 mod inserts;
 mod listings;
@@ -33,12 +34,13 @@ use std::cell::Cell;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    Attempt, AttemptKey, ChangeId, Edge, EdgeKey, Event, EventId, Flow, Group, Request, RequestKey,
-    SiblingRequest, Submission, SubmissionKey, Summary,
+    Attempt, AttemptKey, ChangeId, ConsumerName, Edge, EdgeKey, EventId, Flow, Group, Request,
+    RequestKey, SiblingRequest, StreamHead, StreamId, Submission, SubmissionKey, Subscription,
+    Summary,
 };
 use sluicegate::time::Timestamp;
 
-use rows::{Backlog, EventKey, Member};
+use rows::{Backlog, EventKey, Member, Outboxed};
 use session::Session;
 use sets::Sets;
 use table::{Slot, Table};
@@ -79,10 +81,12 @@ pub struct Database {
     executions: Table<ExecutionId, Member>,
     edges: Table<EdgeKey, Edge>,
     attempts: Table<AttemptKey, Attempt>,
-    events: Table<EventKey, Event>,
+    events: Table<EventKey, Outboxed>,
     sibling_requests: Table<ExecutionId, SiblingRequest>,
     requests: Table<RequestKey, Request>,
     backlog: Table<FlowKey, Backlog>,
+    heads: Table<StreamId, StreamHead>,
+    subscriptions: Table<ConsumerName, Subscription>,
     summaries: Table<FlowKey, Summary>,
     /// Change rows by number, as their transactions committed.
     flow_changes: Vec<(ChangeId, FlowKey)>,
@@ -105,7 +109,9 @@ pub struct Database {
 impl Database {
     /// An empty database.
     pub fn new() -> Self {
-        Self::default()
+        let mut database = Self::default();
+        database.make_stream();
+        database
     }
 
     /// Empties it and closes every session, as a new one but for its memory, its counters and
@@ -125,6 +131,9 @@ impl Database {
         self.requests.clear();
         self.backlog.clear();
         self.summaries.clear();
+        self.heads.clear();
+        self.make_stream();
+        self.subscriptions.clear();
         self.flow_changes.clear();
         self.change_last = 0;
         self.edges_by_upstream.clear();
@@ -157,6 +166,8 @@ impl Database {
             requests: self.requests.frozen(),
             backlog: self.backlog.frozen(),
             summaries: self.summaries.frozen(),
+            heads: self.heads.frozen(),
+            subscriptions: self.subscriptions.frozen(),
             flow_changes: self.flow_changes.clone(),
             change_last: self.change_last,
             edges_by_upstream: self.edges_by_upstream.clone(),

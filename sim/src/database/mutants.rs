@@ -31,3 +31,12 @@ model_mutants! {
     M04 "a row lock ends before its transaction, unless the row was written";
     M05 "skip locked stops at the first held row";
 }
+
+/// True if a planted bug of the engine is on that lies in a statement: every backend has it in its
+/// SQL, and here it is where the statement is modelled.
+macro_rules! mutated {
+    ($id:ident) => {
+        sluicegate::mutants::active() == Some(sluicegate::mutants::Mutant::$id)
+    };
+}
+pub(super) use mutated;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    Attempt, AttemptKey, Definition, Edge, EdgeKey, Event, Execution, Flow, Group, Request,
-    RequestKey, SiblingRequest, Submission, SubmissionKey, Summary,
+    Attempt, AttemptKey, ConsumerName, Definition, Edge, EdgeKey, Event, Execution, Flow, Group,
+    Position, Request, RequestKey, SiblingRequest, StreamHead, StreamId, Submission, SubmissionKey,
+    Subscription, Summary,
 };
 
 use super::Database;
@@ -25,6 +26,14 @@ pub(super) struct Member {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Backlog(pub(super) FlowKey);
 
+/// A completion event as stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Outboxed {
+    pub(super) event: Event,
+    /// Its place in the feed, once it has one.
+    pub(super) position: Option<Position>,
+}
+
 /// The unique key of a completion event: an execution and its incarnation.
 pub(super) type EventKey = (ExecutionId, u32);
 
@@ -42,6 +51,8 @@ pub(super) enum TableName {
     Request,
     Backlog,
     Summary,
+    StreamHead,
+    Subscription,
 }
 
 /// A row of some table.
@@ -70,12 +81,17 @@ impl TableName {
             TableName::Request => "request",
             TableName::Backlog => "cancel_backlog",
             TableName::Summary => "flow_summary",
+            TableName::StreamHead => "stream_head",
+            TableName::Subscription => "subscription",
         }
     }
 
     /// Inserts meet each other there without a lock that comes first and keeps them apart.
     pub(super) fn insert_may_wait(self) -> bool {
-        matches!(self, TableName::Submission | TableName::Flow | TableName::Request)
+        matches!(
+            self,
+            TableName::Submission | TableName::Flow | TableName::Request | TableName::Subscription
+        )
     }
 
     /// The place in the one lock order; `None` for tables that are covered by locks of another.
@@ -87,7 +103,9 @@ impl TableName {
             TableName::Group => Some(3),
             TableName::Execution => Some(4),
             TableName::SiblingRequest | TableName::Request | TableName::Backlog => Some(5),
+            TableName::StreamHead => Some(6),
             TableName::Event => Some(7),
+            TableName::Subscription => Some(8),
             TableName::Edge | TableName::Attempt => None,
         }
     }
@@ -121,11 +139,13 @@ stored! {
     Member, ExecutionId, Execution, executions;
     Edge, EdgeKey, Edge, edges;
     Attempt, AttemptKey, Attempt, attempts;
-    Event, EventKey, Event, events;
+    Outboxed, EventKey, Event, events;
     SiblingRequest, ExecutionId, SiblingRequest, sibling_requests;
     Request, RequestKey, Request, requests;
     Backlog, FlowKey, Backlog, backlog;
     Summary, FlowKey, Summary, summaries;
+    StreamHead, StreamId, StreamHead, heads;
+    Subscription, ConsumerName, Subscription, subscriptions;
 }
 
 /// Runs an expression on the table that a name stands for, borrowed as the brackets say.
@@ -174,6 +194,14 @@ macro_rules! on_table {
             }
             $crate::database::rows::TableName::Summary => {
                 let $table = $($borrow)+ $database.summaries;
+                $body
+            }
+            $crate::database::rows::TableName::StreamHead => {
+                let $table = $($borrow)+ $database.heads;
+                $body
+            }
+            $crate::database::rows::TableName::Subscription => {
+                let $table = $($borrow)+ $database.subscriptions;
                 $body
             }
         }

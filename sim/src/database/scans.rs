@@ -97,7 +97,8 @@ impl Database {
         let position = self.event_keys.binary_search_by(|entry| entry.0.cmp(id));
         let event = position
             .ok()
-            .and_then(|position| self.events.see(&self.event_keys[position].1, NOBODY));
+            .and_then(|position| self.events.see(&self.event_keys[position].1, NOBODY))
+            .map(|row| &row.event);
         Ok(event.filter(|event| event.id == *id).cloned())
     }
 

@@ -3,7 +3,7 @@
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::state::State;
-use sluicegate::storage::{Execution, claim_rank};
+use sluicegate::storage::{Execution, Position, claim_rank};
 use sluicegate::time::Timestamp;
 
 use super::rows::Member;
@@ -65,6 +65,10 @@ pub(super) struct Sets {
     pub(super) unpropagated: SlotSet,
     /// Not terminal, with a lease or a deadline.
     pub(super) timed: SlotSet,
+    /// Events without a position.
+    pub(super) unnumbered: SlotSet,
+    /// Events by position.
+    numbered: Vec<(Position, Slot)>,
 }
 
 /// The position of a row in the claim order.
@@ -86,6 +90,28 @@ impl Sets {
         self.ready.clear();
         self.unpropagated.clear();
         self.timed.clear();
+        self.forget_events();
+    }
+
+    /// No event is there any more.
+    pub(super) fn forget_events(&mut self) {
+        self.unnumbered.clear();
+        self.numbered.clear();
+    }
+
+    /// An event has committed, or has got its position.
+    pub(super) fn outboxed(&mut self, slot: Slot, position: Option<Position>) {
+        self.unnumbered.set(slot, position.is_none());
+        if let Some(position) = position {
+            let at = self.numbered.partition_point(|entry| *entry < (position, slot));
+            self.numbered.insert(at, (position, slot));
+        }
+    }
+
+    /// Events above a position, by position.
+    pub(super) fn numbered_after(&self, after: Position) -> impl Iterator<Item = (Position, Slot)> {
+        let start = self.numbered.partition_point(|entry| entry.0 <= after);
+        self.numbered[start..].iter().copied()
     }
 
     /// Ready executions in claim order.

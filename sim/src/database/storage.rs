@@ -32,12 +32,17 @@ pub struct DatabaseSnapshot {
     frozen: Option<Box<Database>>,
 }
 
-#[derive(Default)]
 struct Shared {
     database: Database,
     /// Of the statements that wait, to be woken when any transaction ends.
     wakers: Vec<Waker>,
     waiting: usize,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { database: Database::new(), wakers: Vec::new(), waiting: 0 }
+    }
 }
 
 impl DatabaseStorage {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluicegate::identity::ExecutionId;
 use sluicegate::policy::Decision;
 use sluicegate::state::State;
-use sluicegate::storage::{Group, Resolution};
+use sluicegate::storage::{EventId, Group, Resolution};
 use sluicegate::time::micros;
 
 use crate::actors::worker::{LEASE, WORK_MAX};
@@ -264,6 +264,7 @@ impl Universe {
             }
             crate::driver::universe::Stores::Sqlite(lane) => lane.delete_events(),
         }
+        world(|world| world.judge.events_deleted());
     }
 
     /// Judges what remains, and by when.
@@ -289,7 +290,8 @@ impl Universe {
             return End::Violated(Violation { invariant: "I9", message });
         }
         if let Some((healed_at, part)) = healed {
-            let took = world(|world| world.now - healed_at);
+            // The feed may go on after the flow has ended.
+            let took = world(|world| world.moved_at - healed_at);
             let bounds = self.bounds();
             if took > micros(bounds.l2) {
                 let message =
@@ -335,6 +337,8 @@ impl Universe {
             world.database = saved.database;
             world.judge = saved.judge;
             world.now = saved.now;
+            world.moved_at = saved.now;
+            world.event_highest = EventId(0);
             world.random = saved.random;
             world.news = saved.news;
             world.lingering.clear();

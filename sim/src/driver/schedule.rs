@@ -183,7 +183,12 @@ impl Universe {
             return false;
         }
         let woken = match actor.role {
-            Role::Client | Role::Reconciler | Role::Operator | Role::Projector => false,
+            Role::Client
+            | Role::Reconciler
+            | Role::Operator
+            | Role::Projector
+            | Role::Sequencer
+            | Role::Subscriber => false,
             // Only commits that wrote wake an idle actor.
             Role::Worker => {
                 actor.seen != world.news.watched_by(actor.role) && actor.next_at == i64::MAX
@@ -414,15 +419,10 @@ impl Universe {
 fn idle_until(role: Role, seen: u64, world: &World) -> i64 {
     match role {
         Role::Client | Role::Worker => i64::MAX,
-        Role::Dispatcher | Role::Reconciler | Role::Projector
-            if seen == world.news.watched_by(role) =>
-        {
-            i64::MAX
-        }
         // An operator that is idle has not heard of a flow yet.
-        Role::Dispatcher | Role::Reconciler | Role::Operator | Role::Projector => {
-            world.now + POLL_US
-        }
+        Role::Operator => world.now + POLL_US,
+        _ if seen == world.news.watched_by(role) => i64::MAX,
+        _ => world.now + POLL_US,
     }
 }
 

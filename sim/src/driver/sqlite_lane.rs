@@ -13,9 +13,10 @@ use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::sqlite::{Offload, SqliteOptions, SqliteStorage};
 use sluicegate::storage::{
-    Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventId, ExecutionWrite,
-    Flow, Grant, Group, Inserted, NewEvent, NewExecution, Request, RequestKey, Result,
-    SiblingRequest, Snapshot, Storage, Submission, Summary, Transaction, Verb,
+    Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventId, EventKey,
+    EventPosition, ExecutionWrite, Flow, Grant, Group, Inserted, NewEvent, NewExecution, Position,
+    Request, RequestKey, Result, SiblingRequest, Snapshot, Storage, StreamHead, Submission,
+    Subscription, Summary, Transaction, Verb,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
@@ -30,7 +31,7 @@ type Backend = <SqliteStorage as Storage>::Transaction;
 type Reader = <SqliteStorage as Storage>::Snapshot;
 
 /// The tables that a universe leaves rows in.
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 13] = [
     "submission",
     "flow",
     "execution",
@@ -43,6 +44,7 @@ const TABLES: [&str; 12] = [
     "sibling_request",
     "request",
     "cancel_backlog",
+    "subscription",
 ];
 
 /// One file a thread, emptied between universes.
@@ -94,6 +96,9 @@ impl SqliteLane {
         for table in TABLES {
             self.execute(&format!("delete from {table}"));
         }
+        // As in a new file; but its timeline is no choice.
+        self.execute("delete from sqlite_sequence");
+        self.execute("update stream_head set timeline = zeroblob(16), last_position = 0");
     }
 
     /// Deletes every completion event.
@@ -245,6 +250,8 @@ struct Touched {
     backlog: BTreeMap<FlowKey, Option<FlowKey>>,
     changes: Vec<FlowKey>,
     summaries: BTreeSet<FlowKey>,
+    /// It moved the head of a stream or the cursor of a consumer.
+    feed: bool,
 }
 
 macro_rules! gate {
@@ -365,7 +372,9 @@ impl Note for Touched {
         self.attempts.extend(rows);
     }
     fn insert_events(&mut self, rows: &[NewEvent], (): &()) {
+        let from = self.events.len();
         self.events.extend(rows);
+        self.events[from..].sort_by_key(|row| (row.execution, row.incarnation));
     }
     fn resolve_edges(&mut self, rows: &[EdgeFlip], reply: &Vec<EdgeKey>) {
         let flipped = rows.iter().filter(|row| reply.binary_search(&row.key).is_ok());
@@ -409,6 +418,15 @@ impl Note for Touched {
     }
     fn write_summary(&mut self, row: &Summary, _: &u64) {
         self.summaries.insert(row.flow);
+    }
+    fn write_stream_head(&mut self, _: &StreamHead, reply: &u64) {
+        self.feed |= *reply > 0;
+    }
+    fn insert_subscription(&mut self, _: &Subscription, reply: &Inserted) {
+        self.feed |= *reply == Inserted::New;
+    }
+    fn write_subscription(&mut self, _: &Subscription, reply: &u64) {
+        self.feed |= *reply > 0;
     }
 }
 
@@ -496,7 +514,12 @@ fn read_back(world: &mut World, backend: &mut Backend, touched: &Touched) -> Res
     }
     rows.submissions.extend(touched.submissions.iter().cloned());
     rows.attempts.extend(&touched.attempts);
-    rows.events.extend(touched.events.iter().map(|event| (EventId(0), *event)));
+    // One writer: numbers are given out in the order of the commits, and are places in the feed.
+    for (event, number) in touched.events.iter().zip(world.event_highest.0 + 1..) {
+        let key = EventKey { execution: event.execution, incarnation: event.incarnation };
+        rows.events.push((EventId(number), *event));
+        rows.positions.push(EventPosition { key, position: Position(number) });
+    }
     for (group, after) in &touched.siblings {
         let before = mirror.sibling_request(*group).copied();
         if before != *after {
@@ -532,6 +555,7 @@ impl Touched {
             && self.requests.is_empty()
             && self.backlog.is_empty()
             && self.summaries.is_empty()
-            && self.changes.is_empty())
+            && self.changes.is_empty()
+            && !self.feed)
     }
 }

@@ -51,6 +51,8 @@ sometimes! {
     SessionEnded "the storage ended a session that stood idle";
     BudgetSpent "contention lasted beyond a retry budget";
     HealedMidway "faults stopped before the flow had drained";
+    EventsOutOfOrder "events committed out of the order of their numbers";
+    EventDeliveredAgain "a subscriber was handed an event again after a restart";
     DroppedWriter "an actor whose destructor writes was killed";
 }
 

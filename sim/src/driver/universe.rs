@@ -26,6 +26,8 @@ use crate::tape::{Cell, Tape};
 /// Steps after which a phase is called a livelock, for each execution of the flow, and at least.
 const STEPS_PER_EXECUTION_MAX: u64 = 4_000;
 const STEPS_MAX: u64 = 40_000;
+/// Events of one batch and of one page of the feed: few, so that flows take several.
+const FEED_ROWS: u32 = 3;
 
 /// How a universe ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -129,6 +131,8 @@ impl Universe {
         settings.hop.upstreams_max = plan.hop_upstreams_max;
         settings.hop.hops_max = 100_000;
         settings.cancel_batch = plan.cancel_batch;
+        settings.feed.batch_rows = FEED_ROWS;
+        settings.feed.page_rows = FEED_ROWS;
         Ok(Self {
             flow: Arc::new(flow),
             actors: cast(&plan),
@@ -381,6 +385,8 @@ fn cast(plan: &Plan) -> Vec<Actor> {
         (Role::Reconciler, cast.reconcilers),
         (Role::Operator, cast.operators),
         (Role::Projector, cast.projectors),
+        (Role::Sequencer, cast.sequencers),
+        (Role::Subscriber, cast.subscribers),
     ];
     let mut actors = Vec::new();
     for (role, count) in roles {

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use sluicegate::environment::{Environment, Notice};
 use sluicegate::identity::FlowKey;
 use sluicegate::state::State;
-use sluicegate::storage::{StorageError, Verb};
+use sluicegate::storage::{EventId, StorageError, Verb};
 use sluicegate::time::Timestamp;
 
 use crate::actors::Role;
@@ -122,6 +122,10 @@ pub(crate) struct News {
     asked: u64,
     /// Those that left something to project.
     changed: u64,
+    /// Those that left events.
+    events: u64,
+    /// Those that gave events their places.
+    placed: u64,
 }
 
 impl News {
@@ -135,6 +139,8 @@ impl News {
             Role::Projector => self.changed,
             // What a reaper acts on comes with time, not with a commit.
             Role::Reconciler => self.ended + self.asked,
+            Role::Sequencer => self.events,
+            Role::Subscriber => self.placed,
         }
     }
 
@@ -147,6 +153,8 @@ impl News {
             || commit.cancel_backlog.iter().any(|change| change.after.is_some());
         let moves_on = asked_before && (!commit.groups.is_empty() || !commit.executions.is_empty());
         self.asked += u64::from(asks || moves_on);
+        self.events += u64::from(!commit.events.is_empty());
+        self.placed += u64::from(!commit.positions.is_empty());
     }
 
     fn of_everything(&mut self) {
@@ -192,6 +200,10 @@ pub(crate) struct World {
     pub(crate) news: News,
     /// When the last commit wrote, in virtual time.
     pub(crate) written_at: i64,
+    /// When the last commit moved something of a flow.
+    pub(crate) moved_at: i64,
+    /// The highest number of a committed event.
+    pub(crate) event_highest: EventId,
     /// Number of the last session of the SQLite lane.
     pub(crate) sessions: SessionId,
     /// The actor whose write transaction the SQLite file holds.
@@ -244,6 +256,8 @@ impl World {
             told_flow: None,
             news: News::default(),
             written_at: 0,
+            moved_at: 0,
+            event_highest: EventId(0),
             sessions: 0,
             writer: None,
             tally: Tally::default(),
@@ -290,6 +304,8 @@ impl World {
         self.violation = None;
         self.news = News::default();
         self.written_at = 0;
+        self.moved_at = 0;
+        self.event_highest = EventId(0);
         self.sessions = 0;
         self.writer = None;
         self.trace.begin();
@@ -352,6 +368,10 @@ impl World {
         let asked = !mirror.sibling_requests().is_empty() || !mirror.cancel_backlog().is_empty();
         self.news.of_commit(&self.commit, asked);
         self.written_at = self.now;
+        if !self.commit.is_of_the_feed() {
+            self.moved_at = self.now;
+        }
+        self.note_event_numbers();
         let order = self.database.order_violation();
         self.tally.commit(&self.commit);
         self.trace.commit(self.now, &self.commit);
@@ -360,6 +380,15 @@ impl World {
         {
             self.violation = Some(violation);
         }
+    }
+
+    /// Takes note of events that commit after events with higher numbers.
+    fn note_event_numbers(&mut self) {
+        let numbers = || self.commit.events.iter().map(|(id, _)| *id);
+        if numbers().any(|id| id < self.event_highest) {
+            self.tally.sometimes(Sometimes::EventsOutOfOrder);
+        }
+        self.event_highest = numbers().fold(self.event_highest, EventId::max);
     }
 
     /// Ends a session and drops its effects.
@@ -391,6 +420,11 @@ impl World {
             if self.slots[usize::from(actor)].stood_still {
                 self.tally.sometimes(Sometimes::ZombieFenced);
             }
+        }
+        if let Observation::Delivered { subscriber, position, .. } = observation
+            && self.judge.told().heard(*subscriber).is_some_and(|heard| heard.has(*position))
+        {
+            self.tally.sometimes(Sometimes::EventDeliveredAgain);
         }
         if let Err(violation) = self.judge.observe(observation)
             && self.violation.is_none()

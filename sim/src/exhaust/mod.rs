@@ -107,7 +107,16 @@ impl Settings {
     /// One of each; a second dispatcher where they can get into each other's way.
     fn cast(&self) -> Cast {
         let dispatchers = if self.delays == 0 { 1 } else { 2 };
-        Cast { clients: 1, workers: 1, dispatchers, reconcilers: 1, operators: 0, projectors: 0 }
+        Cast {
+            clients: 1,
+            workers: 1,
+            dispatchers,
+            reconcilers: 1,
+            operators: 0,
+            projectors: 0,
+            sequencers: 0,
+            subscribers: 0,
+        }
     }
 
     fn plan(&self, graph: &Graph, delays: u32) -> Plan {

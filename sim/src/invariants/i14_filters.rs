@@ -1,16 +1,17 @@
 //! I14: a filter leaves out what does not match it, and nothing else.
 
+use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{Flow, Scope};
 
-use super::{Hearing, Invariant, Verdict};
+use super::{Hearing, Invariant, Quiescent, Verdict};
 use crate::history::Observation;
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I14",
-    title: "for every filter, what a scan sees equals the rows that match it",
+    title: "for every filter, what a scan or a subscription sees equals the rows that match it",
     commit: None,
     observe: Some(check),
-    quiescent: None,
+    quiescent: Some(check_rest),
     #[cfg(test)]
     rejects: tests::rejects,
 };
@@ -37,6 +38,9 @@ fn check(hearing: &Hearing<'_>) -> Verdict {
             let expected: Vec<_> = expected.map(|row| row.id).collect();
             compare(&expected, executions, &(scope, flow, states))
         }
+        Observation::Delivered { subscriber, flow, execution, .. } => {
+            check_delivery(hearing, *subscriber, *flow, *execution)
+        }
         _ => Ok(()),
     }
 }
@@ -60,6 +64,45 @@ fn compare<T: PartialEq + std::fmt::Debug>(
         true => Ok(()),
         false => Err(format!("{filter:?} matches {expected:?}, and shown is {seen:?}")),
     }
+}
+
+/// The labels are those of the flow's row, whatever the event says.
+fn check_delivery(
+    hearing: &Hearing<'_>,
+    subscriber: u8,
+    flow: FlowKey,
+    execution: ExecutionId,
+) -> Verdict {
+    let heard = hearing.told.heard(subscriber);
+    let Some(wanted) = heard.and_then(|heard| heard.namespace.as_ref()) else { return Ok(()) };
+    let row = hearing.mirror.flow(flow);
+    match row.is_some_and(|row| row.namespace == *wanted) {
+        true => Ok(()),
+        false => Err(format!(
+            "subscriber {subscriber} wants namespace `{wanted}` and is handed {execution} of {:?}",
+            row.map(|row| &row.namespace)
+        )),
+    }
+}
+
+fn check_rest(rest: &Quiescent<'_>) -> Verdict {
+    let mirror = rest.mirror;
+    for heard in rest.told.subscribers() {
+        let Some(wanted) = &heard.namespace else { continue };
+        for given in mirror.positions() {
+            let flow = mirror.execution(given.key.execution).map(|row| row.flow_key());
+            let row = flow.and_then(|flow| mirror.flow(flow));
+            let matches = row.is_some_and(|row| row.namespace == *wanted);
+            let kept = given.position > mirror.forgotten().position;
+            if matches && kept && !heard.has(given.position) {
+                return Err(format!(
+                    "subscriber {} wants namespace `{wanted}` and is never handed {given:?}",
+                    heard.subscriber
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -96,6 +139,17 @@ mod tests {
         Scope { namespace: Some(namespace.into()), ..Scope::default() }
     }
 
+    /// Both events have their places; a subscriber wants those of that namespace.
+    fn placed(namespace: &str) -> Story {
+        let story = over().place(&[("a", 1), ("b", 2)]);
+        story.told(Story::subscribed(1, Some(namespace)))
+    }
+
+    fn handed(story: Story) -> Story {
+        let delivered = story.delivered(1, "a", 1);
+        story.told(delivered)
+    }
+
     pub(super) fn rejects() -> Vec<History> {
         let failed = [State::Terminal(Outcome::Failed)];
         let outside = Scope { partitions: 0..flow_key().partition.0, ..Scope::default() };
@@ -110,6 +164,8 @@ mod tests {
             over().told(executions(Scope::default(), &failed, &["a", "b"])).ends("another state"),
             over().told(executions(tagged("c=north"), &[], &["a"])).ends("of another tag"),
             over().told(executions(tenant("tenant"), &[], &["b"])).ends("one left out"),
+            handed(placed("another")).ends("an event of another namespace"),
+            handed(placed("tenant")).quiescent().ends("a matching event is never handed out"),
         ]
     }
 

@@ -18,6 +18,7 @@ mod i13_siblings;
 mod i14_filters;
 mod i15_contention;
 mod i16_replies;
+mod i17_feed;
 mod i18_sequential;
 mod i21_propagated;
 
@@ -26,8 +27,10 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use sluicegate::identity::{ExecutionId, RequestId};
-use sluicegate::storage::{AttemptEnd, AttemptKey, Execution, Reported};
+use sluicegate::storage::{AttemptEnd, AttemptKey, Execution, Position, Reported};
 
 use crate::history::{Commit, Holder, Observation};
 use crate::mirror::{Mirror, Row, Table};
@@ -67,9 +70,11 @@ pub static TABLE: &[Invariant] = &[
     i11_attempts::INVARIANT,
     i12_cancels::INVARIANT,
     i13_siblings::INVARIANT,
-    i14_filters::INVARIANT,
     i15_contention::INVARIANT,
     i16_replies::INVARIANT,
+    // Before I14: what nobody is handed is no matter of filters.
+    i17_feed::INVARIANT,
+    i14_filters::INVARIANT,
     i18_sequential::INVARIANT,
     i21_propagated::INVARIANT,
 ];
@@ -154,11 +159,42 @@ impl Row for Created {
     }
 }
 
+/// What a subscriber was handed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Heard {
+    /// Which subscriber.
+    pub subscriber: u8,
+    /// The only namespace that it wants events of.
+    pub namespace: Option<Arc<str>>,
+    /// The places of the events, in order, each once.
+    pub positions: Vec<Position>,
+}
+
+impl Heard {
+    /// True if it was handed the event of that place.
+    pub fn has(&self, position: Position) -> bool {
+        self.positions.binary_search(&position).is_ok()
+    }
+
+    /// The furthest place of an event that it was handed.
+    pub fn furthest(&self) -> Position {
+        self.positions.last().copied().unwrap_or_default()
+    }
+}
+
+impl Row for Heard {
+    type Key = u8;
+    fn key(&self) -> &u8 {
+        &self.subscriber
+    }
+}
+
 /// What actors were told in a universe.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     reports: Table<Acknowledged>,
     created: Table<Created>,
+    heard: Table<Heard>,
 }
 
 impl Told {
@@ -177,8 +213,29 @@ impl Told {
         self.created.get(&request).is_some()
     }
 
+    /// What each subscriber was handed, by its number.
+    pub fn subscribers(&self) -> &[Heard] {
+        self.heard.rows()
+    }
+
+    /// What a subscriber was handed, once it has opened its consumer.
+    pub fn heard(&self, subscriber: u8) -> Option<&Heard> {
+        self.heard.get(&subscriber)
+    }
+
     fn record(&mut self, observation: &Observation) {
         match *observation {
+            Observation::Subscribed { subscriber, ref namespace } => {
+                let (namespace, positions) = (namespace.clone(), Vec::new());
+                self.heard.insert_if_absent(&Heard { subscriber, namespace, positions });
+            }
+            Observation::Delivered { subscriber, position, .. } => {
+                if let Some(heard) = self.heard.get_mut(&subscriber)
+                    && let Err(at) = heard.positions.binary_search(&position)
+                {
+                    heard.positions.insert(at, position);
+                }
+            }
             Observation::Reported { holder, end, reported } => {
                 self.reports.insert_if_absent(&Acknowledged { holder, end, reported });
             }
@@ -241,11 +298,17 @@ impl Judge {
         self.mirror.reset();
         self.told.reports.clear();
         self.told.created.clear();
+        self.told.heard.clear();
     }
 
     /// The committed state.
     pub fn mirror(&self) -> &Mirror {
         &self.mirror
+    }
+
+    /// Takes note that every event that there is was deleted.
+    pub fn events_deleted(&mut self) {
+        self.mirror.forget_events();
     }
 
     /// What actors were told.

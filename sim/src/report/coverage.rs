@@ -80,10 +80,16 @@ pub fn below_floor(tally: &Tally, campaign: &Campaign) -> Vec<String> {
 /// The conditions on the floor of a lane.
 fn required(lane: LaneKind) -> &'static [Sometimes] {
     match lane {
-        LaneKind::Model => {
-            &[Sometimes::ZombieFenced, Sometimes::SiblingRequested, Sometimes::LockWaitTimedOut]
+        LaneKind::Model => &[
+            Sometimes::ZombieFenced,
+            Sometimes::SiblingRequested,
+            Sometimes::LockWaitTimedOut,
+            Sometimes::EventsOutOfOrder,
+            Sometimes::EventDeliveredAgain,
+        ],
+        LaneKind::Sqlite => {
+            &[Sometimes::ZombieFenced, Sometimes::SiblingRequested, Sometimes::EventDeliveredAgain]
         }
-        LaneKind::Sqlite => &[Sometimes::ZombieFenced, Sometimes::SiblingRequested],
     }
 }
 

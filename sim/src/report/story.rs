@@ -214,6 +214,14 @@ impl Story<'_> {
                 let name = self.names.execution(*execution);
                 format!("is told that {name} had ended as {}", outcome.name())
             }
+            Observation::Subscribed { namespace: None, .. } => "opens its consumer".to_owned(),
+            Observation::Subscribed { namespace: Some(namespace), .. } => {
+                format!("opens its consumer of namespace `{namespace}`")
+            }
+            Observation::Delivered { position, execution, outcome, .. } => {
+                let name = self.names.execution(*execution);
+                format!("is handed event {}: {name} {}", position.0, outcome.name())
+            }
             Observation::Granted { holder } => format!("is given {}", name(holder)),
             Observation::Reported { holder, end, reported } => {
                 format!("is told of {}: {}", name(holder), commit::ended(*end, *reported))

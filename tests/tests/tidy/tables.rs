@@ -24,8 +24,9 @@ fn mutant_violations(listed: &BTreeSet<String>, planted: &BTreeSet<String>) -> V
 #[test]
 fn every_listed_mutant_is_planted_and_every_planted_one_is_listed() {
     let listed: BTreeSet<String> = Mutant::ALL.iter().map(|one| one.id().to_owned()).collect();
-    let sources = files("engine/src", "rs");
-    let found: BTreeSet<String> = sources.iter().flat_map(|file| planted(&file.code())).collect();
+    // What a statement does wrong is planted where the statement is modelled.
+    let sources = files("engine/src", "rs").into_iter().chain(files("sim/src/database", "rs"));
+    let found: BTreeSet<String> = sources.flat_map(|file| planted(&file.code())).collect();
     none(&mutant_violations(&listed, &found));
     let sample = planted("if mutated!(P98) || mutated!( P99 ) {}");
     let listed = BTreeSet::from(["P97".to_owned(), "P98".to_owned()]);

@@ -42,6 +42,7 @@ mod edges;
 mod events;
 mod executions;
 mod faults;
+mod feed;
 mod flows;
 mod groups;
 mod listings;
@@ -157,6 +158,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         summaries::cases,
         listings::cases,
         concurrency::cases,
+        feed::cases,
     ]
     .into_iter()
     .flat_map(|cases| cases())

@@ -6,6 +6,7 @@ use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use super::columns::Columns;
+use super::feed::{read_feed, read_subscription};
 use super::link::Link;
 use super::listings::{
     describe_edge, describe_summary, list_executions, list_flows, list_in_edges, list_out_edges,

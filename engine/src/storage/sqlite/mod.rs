@@ -5,6 +5,7 @@
 
 mod columns;
 mod error;
+mod feed;
 mod flows;
 mod listings;
 mod migrate;

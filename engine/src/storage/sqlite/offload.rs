@@ -7,9 +7,10 @@ use tokio::runtime::Handle;
 use super::pool::Held;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::storage::{
-    AttemptKey, ClaimQuery, CountQuery, EdgeKey, EdgeListing, EventId, ExecutionListing, Flow,
-    FlowListing, FlowPage, MemberQuery, OverdueScan, Page, PlanQuery, Request, RequestKey,
-    StorageError, Submission, SubmissionKey, Summary, UpstreamScan, Verb,
+    AttemptKey, ClaimQuery, ConsumerName, CountQuery, EdgeKey, EdgeListing, EventId,
+    ExecutionListing, FeedQuery, Flow, FlowListing, FlowPage, MemberQuery, OverdueScan, Page,
+    PlanQuery, Request, RequestKey, StorageError, StreamHead, StreamId, Submission, SubmissionKey,
+    Subscription, Summary, UnnumberedQuery, UpstreamScan, Verb,
 };
 
 /// Rows that brief work touches at most: what they cost, all in the page cache, is about what the
@@ -94,6 +95,12 @@ rows! {
     ExecutionListing: |listing| listing.page.limit as usize;
     EdgeListing: |_| usize::MAX;
     EdgeKey: |_| 1;
+    StreamId: |_| 1;
+    StreamHead: |_| 1;
+    ConsumerName: |_| 1;
+    Subscription: |_| 1;
+    UnnumberedQuery: |query| query.limit as usize;
+    FeedQuery: |query| query.limit as usize;
 }
 
 impl<T> Rows for [T] {

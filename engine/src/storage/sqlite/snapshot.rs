@@ -6,6 +6,7 @@ use rusqlite::{ToSql, named_params, params};
 use uuid::Uuid;
 
 use super::columns::{Columns, query, query_with};
+use super::feed::{read_feed, read_subscription};
 use super::listings::{
     describe_edge, describe_summary, list_executions, list_flows, list_in_edges, list_out_edges,
     scan_flow_changes,

@@ -8,6 +8,10 @@ use std::sync::Arc;
 use rusqlite::{ToSql, params};
 
 use super::columns::{Columns, query, query_with};
+use super::feed::{
+    insert_subscription, lock_stream_head, lock_subscription, lock_unnumbered_events,
+    write_positions, write_stream_head, write_subscription,
+};
 use super::flows::{
     delete_cancel_backlog, delete_sibling_requests, insert_cancel_backlog, insert_request,
     lock_flow, read_fed_groups, read_members, read_request, write_flow, write_joins, write_request,

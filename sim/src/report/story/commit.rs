@@ -51,6 +51,10 @@ pub(super) fn lines(commit: &Commit, names: &Names) -> Vec<String> {
         format!("event {}: {name} {}", id.0, event.outcome.name())
     });
     push(&mut lines, events.collect());
+    let places = commit.positions.iter().map(|given| {
+        format!("place {}: {}", given.position.0, names.execution(given.key.execution))
+    });
+    push(&mut lines, places.collect());
     lines
 }
 

@@ -1,7 +1,8 @@
 -- The tables of schema version 1.
 -- States, causes and policies are the codes of `storage/codes.rs`; instants are microseconds since
 -- the Unix epoch; an epoch, a nonce and a hash are 64 bits in a signed integer. Every primary key
--- but that of a submission leads with the partition, so that the tables can be distributed by it.
+-- but those of a submission and of the feed leads with the partition, so that the tables can be
+-- distributed by it.
 -- No foreign keys: their locks would close cycles. One full index a table serves look-ups by key,
 -- and by flow, whose rows are a range of keys; the others are partial. A second full index led by
 -- the partition would pass for it in plans made before there are statistics. Rows that change have
@@ -216,11 +217,20 @@ create table sluicegate.completion_event (
   occurred_at int8 not null,
   namespace text not null,
   instance_tag text,
+  position int8,
   primary key (partition, execution, incarnation)
-);
+) with (fillfactor = 60);
 
 create index completion_event_by_id
 on sluicegate.completion_event (id);
+
+create index completion_event_unnumbered
+on sluicegate.completion_event (id)
+where position is null;
+
+create index completion_event_by_position
+on sluicegate.completion_event (position)
+where position is not null;
 
 create table sluicegate.flow_change (
   id int8 generated always as identity,
@@ -270,3 +280,19 @@ create table sluicegate.cancel_backlog (
   flow uuid not null,
   primary key (partition, flow)
 );
+
+create table sluicegate.stream_head (
+  stream int8 primary key,
+  timeline uuid not null,
+  last_position int8 not null,
+  horizon int8 not null
+) with (fillfactor = 10);
+
+insert into sluicegate.stream_head (stream, timeline, last_position, horizon)
+values (0, gen_random_uuid(), 0, 0);
+
+create table sluicegate.subscription (
+  name text primary key,
+  timeline uuid not null,
+  position int8 not null
+) with (fillfactor = 10);

@@ -250,3 +250,21 @@ create table cancel_backlog (
   flow blob not null check (length(flow) = 16),
   primary key (partition, flow)
 ) strict, without rowid;
+
+-- A position is the number of its event: one writer inserts in the order in which it commits. So
+-- nothing here has to number events, and `last_position` is what a caller has moved it to.
+create table stream_head (
+  stream integer primary key check (stream >= 0),
+  timeline blob not null check (length(timeline) = 16),
+  last_position integer not null check (last_position >= 0),
+  horizon integer not null check (horizon >= 0)
+) strict;
+
+insert into stream_head (stream, timeline, last_position, horizon)
+values (0, randomblob(16), 0, 0);
+
+create table subscription (
+  name text primary key,
+  timeline blob not null check (length(timeline) = 16),
+  position integer not null check (position >= 0)
+) strict, without rowid;

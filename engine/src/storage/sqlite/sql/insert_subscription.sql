@@ -1,0 +1,12 @@
+-- A consumer that exists stays as it is.
+insert into subscription (
+  name,
+  timeline,
+  position
+)
+values (
+  :name,
+  :timeline,
+  :position
+)
+on conflict (name) do nothing

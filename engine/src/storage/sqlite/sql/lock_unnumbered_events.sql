@@ -1,0 +1,12 @@
+-- An event has its number as its position from its insert on: none lacks one. Numbers begin at 1.
+select
+  id,
+  partition,
+  execution,
+  incarnation
+from completion_event
+where id < 0
+and +partition >= :partition_from
+and +partition < :partition_to
+order by id
+limit :limit

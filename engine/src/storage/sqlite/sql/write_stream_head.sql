@@ -1,0 +1,8 @@
+-- Moves forward only. The head is locked.
+update stream_head
+set
+  last_position = :last_position,
+  horizon = :horizon
+where stream = :stream
+and last_position <= :last_position
+and horizon <= :horizon

@@ -1,0 +1,6 @@
+-- Moves forward only, on the same timeline. The cursor is locked.
+update subscription
+set position = :position
+where name = :name
+and timeline = :timeline
+and position < :position

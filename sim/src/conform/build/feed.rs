@@ -1,0 +1,93 @@
+//! The arguments of the verbs of the feed.
+
+use sluicegate::storage::{
+    EventKey, EventPosition, FeedQuery, Position, Scope, StreamHead, Subscription, UnnumberedQuery,
+    Verb,
+};
+
+use super::{Built, Given, named};
+use crate::conform::calls::Call;
+use crate::conform::names::NOWHERE;
+
+/// A verb of the feed with its argument.
+pub(super) fn call(given: &Given<'_>, verb: Verb) -> Built<Call> {
+    Ok(match verb {
+        Verb::LockStreamHead => Call::LockStreamHead(given.names.stream(given.stream()?)),
+        Verb::LockUnnumberedEvents => Call::LockUnnumberedEvents(UnnumberedQuery {
+            partitions: given.own_partition(),
+            limit: given.number("limit", 100)?,
+        }),
+        Verb::WritePositions => Call::WritePositions(given.event_positions()?),
+        Verb::WriteStreamHead => Call::WriteStreamHead(given.head()?),
+        Verb::InsertSubscription => Call::InsertSubscription(given.subscription()?),
+        Verb::LockSubscription => Call::LockSubscription(given.names.consumer(given.name("name")?)),
+        Verb::WriteSubscription => Call::WriteSubscription(given.moved_subscription()?),
+        Verb::ReadFeed => Call::ReadFeed(FeedQuery {
+            stream: given.names.stream(given.stream()?),
+            scope: Scope { partitions: given.own_partition(), ..Scope::default() },
+            after: given.position("after", 0)?,
+            limit: given.number("limit", 100)?,
+        }),
+        Verb::ReadSubscription => Call::ReadSubscription(given.names.consumer(given.name("name")?)),
+        other => unreachable!("{other:?} is no verb of the feed"),
+    })
+}
+
+impl Given<'_> {
+    fn stream(&self) -> Built<&str> {
+        named(self.optional("stream")?.unwrap_or("own"))
+    }
+
+    fn own_partition(&self) -> std::ops::Range<u16> {
+        let partition = self.names.partition.0;
+        partition..partition + 1
+    }
+
+    fn position(&self, argument: &str, default: u64) -> Built<Position> {
+        Ok(self.names.position(self.number(argument, default)?))
+    }
+
+    fn event_positions(&self) -> Built<Vec<EventPosition>> {
+        let first = self.position("position", 1)?;
+        let rows = self.list("rows")?.iter().zip(first.0..);
+        rows.map(|(name, position)| {
+            let execution = self.names.execution(named(name)?);
+            let key = EventKey { execution, incarnation: self.number("incarnation", 0)? };
+            if !name.starts_with(NOWHERE) && !self.seen.events().contains(&key) {
+                return Err(format!("the session has not locked the event of `{name}`"));
+            }
+            Ok(EventPosition { key, position: Position(position) })
+        })
+        .collect()
+    }
+
+    fn head(&self) -> Built<StreamHead> {
+        let stream = self.stream()?;
+        if !stream.starts_with(NOWHERE) && self.seen.head().is_none() {
+            return Err("the session has not locked the head of its stream".to_owned());
+        }
+        Ok(StreamHead {
+            stream: self.names.stream(stream),
+            last: self.position("position", 1)?,
+            horizon: self.position("horizon", 0)?,
+            ..self.names.first_head()
+        })
+    }
+
+    fn subscription(&self) -> Built<Subscription> {
+        Ok(Subscription {
+            name: self.names.consumer(self.name("name")?),
+            timeline: self.names.first_head().timeline,
+            position: self.position("position", 0)?,
+        })
+    }
+
+    fn moved_subscription(&self) -> Built<Subscription> {
+        let row = self.subscription()?;
+        let name = self.name("name")?;
+        if !name.starts_with(NOWHERE) && self.seen.subscription(&row.name).is_none() {
+            return Err(format!("the session has not locked the cursor of `{name}`"));
+        }
+        Ok(row)
+    }
+}

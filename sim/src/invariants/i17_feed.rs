@@ -1,0 +1,158 @@
+//! I17: the feed hands every event to every subscriber, in the order of its execution.
+
+use sluicegate::storage::{EventPosition, Position};
+
+use super::{Context, Heard, Hearing, Invariant, Quiescent, Verdict};
+use crate::history::Observation;
+use crate::mirror::Mirror;
+
+pub(super) const INVARIANT: Invariant = Invariant {
+    id: "I17",
+    title: "every subscriber sees every event, in per-execution order, whatever the commit order",
+    commit: Some(check_places),
+    observe: Some(check_delivery),
+    quiescent: Some(check_rest),
+    #[cfg(test)]
+    rejects: tests::rejects,
+};
+
+/// Places are given out once each, without a gap, in the order in which they commit; so that who
+/// has come to one of them has passed over nothing.
+fn check_places(context: &Context<'_>) -> Verdict {
+    let given = context.mirror.positions();
+    let known = given.len() - context.commit.positions.len();
+    for (at, one) in given.iter().enumerate().skip(known) {
+        check_place(context.mirror, &given[..at], *one)?;
+    }
+    Ok(())
+}
+
+fn check_place(mirror: &Mirror, before: &[EventPosition], one: EventPosition) -> Verdict {
+    let EventPosition { key, position } = one;
+    let next = before.len() as u64 + 1;
+    if position.0 != next {
+        return Err(format!("{key:?} got place {} of the feed where {next} is next", position.0));
+    }
+    if mirror.events(key.execution, key.incarnation).is_none() {
+        return Err(format!("{key:?} got place {next} of the feed and was never committed"));
+    }
+    let later = before.iter().find(|other| {
+        other.key.execution == key.execution && other.key.incarnation >= key.incarnation
+    });
+    match later {
+        Some(other) => Err(format!("{key:?} got place {next} of the feed behind {other:?}")),
+        None => Ok(()),
+    }
+}
+
+fn check_delivery(hearing: &Hearing<'_>) -> Verdict {
+    let Observation::Delivered { subscriber, position, execution, incarnation, outcome, .. } =
+        *hearing.observation
+    else {
+        return Ok(());
+    };
+    let mirror = hearing.mirror;
+    let given = mirror.positions().iter().find(|given| given.position == position);
+    let events = mirror.events(execution, incarnation);
+    let right = given.is_some_and(|given| {
+        (given.key.execution, given.key.incarnation) == (execution, incarnation)
+            && events.is_some_and(|events| events.outcome == outcome)
+    });
+    if !right {
+        return Err(format!(
+            "subscriber {subscriber} is handed {execution} {} at place {}, where {given:?} stands",
+            outcome.name(),
+            position.0
+        ));
+    }
+    let heard = hearing.told.heard(subscriber);
+    let Some(heard) = heard.filter(|heard| heard.namespace.is_none()) else { return Ok(()) };
+    let passed = missing(heard, mirror).find(|missing| *missing < position);
+    match passed {
+        Some(missing) => Err(format!(
+            "subscriber {subscriber} is handed place {} and was never handed {}",
+            position.0, missing.0
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Places of events that are still there and that a subscriber without a filter has not got.
+fn missing<'a>(heard: &'a Heard, mirror: &'a Mirror) -> impl Iterator<Item = Position> {
+    let forgotten = mirror.forgotten().position;
+    let places = mirror.positions().iter().map(|given| given.position);
+    places.filter(move |position| *position > forgotten && !heard.has(*position))
+}
+
+fn check_rest(rest: &Quiescent<'_>) -> Verdict {
+    let (mirror, subscribers) = (rest.mirror, rest.told.subscribers());
+    if subscribers.is_empty() {
+        return Ok(());
+    }
+    let placed = |execution, incarnation| {
+        mirror
+            .positions()
+            .iter()
+            .any(|given| (given.key.execution, given.key.incarnation) == (execution, incarnation))
+    };
+    let kept = mirror.all_events().iter().filter(|row| row.commit > mirror.forgotten().commits);
+    if let Some(row) = kept.clone().find(|row| !placed(row.key.execution, row.key.incarnation)) {
+        return Err(format!("the event of {:?} never gets a place in the feed", row.key));
+    }
+    for heard in subscribers.iter().filter(|heard| heard.namespace.is_none()) {
+        if let Some(position) = missing(heard, mirror).next() {
+            let subscriber = heard.subscriber;
+            return Err(format!("subscriber {subscriber} is never handed place {}", position.0));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate::state::Outcome;
+    use sluicegate::storage::Position;
+
+    use crate::history::Observation;
+    use crate::invariants::testing::{History, Story};
+
+    /// Both ends of a chain have their places; a subscriber has opened its consumer.
+    fn placed() -> Story {
+        let story = Story::chain().grant("a").complete("a", Outcome::Succeeded).hop(&["a"]);
+        let story = story.grant("b").complete("b", Outcome::Succeeded);
+        story.place(&[("a", 1), ("b", 2)]).told(Story::subscribed(0, None))
+    }
+
+    fn hand(story: Story, name: &str, place: u64) -> Story {
+        let delivered = story.delivered(0, name, place);
+        story.told(delivered)
+    }
+
+    pub(super) fn rejects() -> Vec<History> {
+        let ended = || Story::chain().grant("a").complete("a", Outcome::Succeeded);
+        let elsewhere = match placed().delivered(0, "a", 1) {
+            Observation::Delivered {
+                subscriber, flow, execution, incarnation, outcome, ..
+            } => Observation::Delivered {
+                subscriber,
+                flow,
+                execution,
+                incarnation,
+                outcome,
+                position: Position(9),
+            },
+            other => other,
+        };
+        vec![
+            ended().place(&[("a", 2)]).ends("a gap"),
+            placed().place(&[("a", 2)]).ends("a place given twice"),
+            placed().place(&[("a", 3)]).ends("two places of one event"),
+            Story::chain().place(&[("a", 1)]).ends("a place of no event"),
+            placed().told(elsewhere).ends("a place that nobody gave out"),
+            hand(placed(), "b", 1).ends("an event at another's place"),
+            hand(placed(), "b", 2).ends("an event is passed over"),
+            hand(placed(), "a", 1).quiescent().ends("an event is never handed out"),
+            ended().told(Story::subscribed(0, None)).quiescent().ends("an event without a place"),
+        ]
+    }
+}
