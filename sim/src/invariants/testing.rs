@@ -1,6 +1,7 @@
 //! A builder of hand-made histories: lawful steps by name, and ways to tamper with the last one.
 //! Never runs an engine.
 
+mod feed;
 mod rows;
 
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use sluicegate::identity::{ExecutionId, FlowId, FlowKey, PartitionCount, Request
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
 use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, Edge, EdgeKey, EventId, EventKey, EventPosition, Execution, Flow, Group,
-    Lease, NewEvent, Position, Reported, Request, RequestKey, Resolution, SiblingRequest, Summary,
+    Attempt, AttemptEnd, Edge, EdgeKey, EventId, Execution, Flow, Group, Lease, NewEvent, Reported,
+    Request, RequestKey, Resolution, SiblingRequest, Summary,
 };
 use sluicegate::time::{Timestamp, micros};
 use uuid::Uuid;
@@ -376,40 +377,6 @@ impl Story {
 
     fn completion(&self, name: &str, outcome: Outcome) -> (EventId, NewEvent) {
         (EventId(self.steps.len() as u64), event(&self.row(name), outcome, self.now))
-    }
-
-    /// The events of these executions get these places in the feed.
-    pub(crate) fn place(self, places: &[(&str, u64)]) -> Story {
-        let given = |(name, position): &(&str, u64)| EventPosition {
-            key: EventKey { execution: id(name), incarnation: 0 },
-            position: Position(*position),
-        };
-        let positions = places.iter().map(given).collect();
-        self.commit(Commit { positions, ..Commit::default() })
-    }
-
-    /// A subscriber opens its consumer.
-    pub(crate) fn subscribed(subscriber: u8, namespace: Option<&str>) -> Observation {
-        Observation::Subscribed { subscriber, namespace: namespace.map(Arc::from) }
-    }
-
-    /// A subscriber is handed the event of an execution, as it stands.
-    pub(crate) fn delivered(&self, subscriber: u8, name: &str, position: u64) -> Observation {
-        let row = self.row(name);
-        Observation::Delivered {
-            subscriber,
-            position: Position(position),
-            flow: row.flow_key(),
-            execution: row.id,
-            incarnation: row.incarnation,
-            outcome: row.state.outcome().expect("an execution that has ended"),
-        }
-    }
-
-    /// A completion event and nothing else.
-    pub(crate) fn event(self, name: &str, outcome: Outcome) -> Story {
-        let events = vec![self.completion(name, outcome)];
-        self.commit(Commit { events, ..Commit::default() })
     }
 
     /// The execution changes, and nothing else.
