@@ -9,10 +9,12 @@ use sluicegate_tests::root;
 
 /// Every example, with the features that it needs besides the default ones.
 const EXAMPLES: &[(&str, &str)] = &[
+    ("cancel", ""),
     ("own_storage", "conformance"),
     ("quickstart", ""),
     ("quorum_race", ""),
     ("retries_and_deadlines", ""),
+    ("subscribe", ""),
     ("two_workers", ""),
 ];
 
