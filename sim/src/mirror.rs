@@ -1,15 +1,19 @@
 //! The committed state as the checkers know it, built from commits alone. Never judges and never
 //! reads a database.
 
+mod feed;
+
 use std::fmt::{Debug, Write};
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::state::Outcome;
 use sluicegate::storage::{
-    Attempt, AttemptKey, Edge, EdgeKey, EventPosition, Execution, Flow, Group, Position, Request,
-    RequestKey, SiblingRequest, Submission, SubmissionKey, Summary,
+    Attempt, AttemptKey, Edge, EdgeKey, EventPosition, Execution, Flow, Group, Request, RequestKey,
+    SiblingRequest, Submission, SubmissionKey, Summary,
 };
 use sluicegate::time::Timestamp;
+
+pub use feed::Forgotten;
 
 use crate::history::{Change, Commit, Holder};
 
@@ -54,15 +58,6 @@ pub struct EventKey {
 struct OutEdge {
     upstream: ExecutionId,
     downstream: ExecutionId,
-}
-
-/// Events that were deleted, whose delivery nobody waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Forgotten {
-    /// Those of so many first commits.
-    pub commits: u64,
-    /// The highest place that one of them had.
-    pub position: Position,
 }
 
 /// What has committed.
@@ -260,27 +255,6 @@ impl Mirror {
     /// The completion events of an incarnation.
     pub fn events(&self, execution: ExecutionId, incarnation: u32) -> Option<&Events> {
         self.events.get(&EventKey { execution, incarnation })
-    }
-
-    /// The completion events that were ever written, by execution and incarnation.
-    pub fn all_events(&self) -> &[Events] {
-        &self.events.rows
-    }
-
-    /// The places in the feed, in the order in which they were committed.
-    pub fn positions(&self) -> &[EventPosition] {
-        &self.positions
-    }
-
-    /// Which events were deleted.
-    pub fn forgotten(&self) -> Forgotten {
-        self.forgotten
-    }
-
-    /// Every event that there is was deleted.
-    pub fn forget_events(&mut self) {
-        let last = self.positions.iter().map(|given| given.position).max();
-        self.forgotten = Forgotten { commits: self.commits, position: last.unwrap_or_default() };
     }
 
     /// A flow.

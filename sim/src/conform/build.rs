@@ -131,15 +131,7 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         | Verb::ListInEdges
         | Verb::ListOutEdges
         | Verb::DescribeEdge => summaries::call(given, verb)?,
-        Verb::LockStreamHead
-        | Verb::LockUnnumberedEvents
-        | Verb::WritePositions
-        | Verb::WriteStreamHead
-        | Verb::InsertSubscription
-        | Verb::LockSubscription
-        | Verb::WriteSubscription
-        | Verb::ReadFeed
-        | Verb::ReadSubscription => feed::call(given, verb)?,
+        verb => feed::call(given, verb)?,
     })
 }
 
@@ -211,13 +203,7 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::ListInEdges
         | Verb::ListOutEdges
         | Verb::DescribeEdge => summaries::arguments(verb),
-        Verb::LockStreamHead => &["stream"],
-        Verb::LockUnnumberedEvents => &["limit"],
-        Verb::WritePositions => &["rows", "incarnation", "position"],
-        Verb::WriteStreamHead => &["stream", "position", "horizon"],
-        Verb::InsertSubscription | Verb::WriteSubscription => &["name", "position"],
-        Verb::LockSubscription | Verb::ReadSubscription => &["name"],
-        Verb::ReadFeed => &["stream", "after", "limit"],
+        verb => feed::arguments(verb),
     }
 }
 

@@ -129,11 +129,15 @@ impl Reply {
                 Reply::DeleteFlowChanges(numbers)
             }
             Reply::LockUnnumberedEvents(mut rows) => {
-                rows.iter_mut().for_each(|row| row.id.0 = 0);
+                for row in &mut rows {
+                    row.id.0 = 0;
+                }
                 Reply::LockUnnumberedEvents(rows)
             }
             Reply::ReadFeed(mut rows) => {
-                rows.events.iter_mut().for_each(|row| row.event.id.0 = 0);
+                for row in &mut rows.events {
+                    row.event.id.0 = 0;
+                }
                 Reply::ReadFeed(rows)
             }
             other => other,

@@ -1,6 +1,8 @@
 //! Draws schedules: which session does what next, over a small population so that sessions meet.
 //! Never sends anything.
 
+mod feed;
+
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sluicegate::storage::{Kind, Verb};
@@ -34,8 +36,6 @@ const NOWHERE: &str = "z1";
 /// Flows that are locked; of two of them there are rows to change.
 const FLOWS_TO_LOCK: &[&str] = &["f", "f", "g", "h", NOWHERE];
 const REQUESTS: &[&str] = &["q1", "q2", "q3"];
-/// Consumers, the last of whom nobody ever makes.
-const CONSUMERS: &[&str] = &["x", "y", NOWHERE];
 
 /// A source of chance.
 pub struct Dice(ChaCha8Rng);
@@ -273,9 +273,9 @@ fn draw_lock(dice: &mut Dice, verb: Verb) -> Words {
     match verb {
         Verb::LockFlow => words(verb).with("flow", &[dice.pick(FLOWS_TO_LOCK)]),
         Verb::LockSummaries => words(verb).with("flows", &keys(dice, &["f", "g", "h"], 2)),
-        Verb::LockStreamHead => of_stream(dice, verb),
-        Verb::LockUnnumberedEvents => words(verb).with("limit", &[dice.pick(&["1", "2", "9"])]),
-        Verb::LockSubscription => words(verb).with("name", &[dice.pick(CONSUMERS)]),
+        Verb::LockStreamHead | Verb::LockUnnumberedEvents | Verb::LockSubscription => {
+            feed::draw(dice, verb)
+        }
         Verb::LockGroups => words(verb).with("keys", &keys(dice, &["c", "d", "n1"], 2)),
         Verb::LockExecutions | Verb::TakeExecutions => {
             let mut of = EXISTING.to_vec();
@@ -306,9 +306,7 @@ fn draw_lock(dice: &mut Dice, verb: Verb) -> Words {
 fn draw_insert(dice: &mut Dice, verb: Verb) -> Words {
     let taken = dice.percent(8);
     match verb {
-        Verb::InsertSubscription => words(verb)
-            .with("name", &[dice.pick(&CONSUMERS[..2])])
-            .with("position", &[dice.pick(&["0", "3"])]),
+        Verb::InsertSubscription => feed::draw(dice, verb),
         Verb::InsertSubmission => words(verb).with("key", &[dice.pick(&["k", "k1", "k2"])]),
         Verb::InsertFlow => words(verb).with("flow", &[dice.pick(&["f", "h", "i"])]),
         Verb::InsertExecutions if dice.percent(10) => {
@@ -368,7 +366,7 @@ fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
     match verb {
         Verb::WriteSummary | Verb::DeleteFlowChanges => draw_summary(dice, verb, seen, names),
         Verb::WritePositions | Verb::WriteStreamHead | Verb::WriteSubscription => {
-            draw_feed_write(dice, verb, seen, names)
+            feed::draw_write(dice, verb, seen, names)
         }
         Verb::WriteExecutions if executions.is_empty() => draw_lock(dice, Verb::LockExecutions),
         Verb::WriteExecutions => {
@@ -501,55 +499,6 @@ fn draw_list(dice: &mut Dice, verb: Verb, cursors: &[&'static str]) -> Words {
     }
 }
 
-/// The stream of the schedule, and now and then one that nobody has made.
-fn of_stream(dice: &mut Dice, verb: Verb) -> Words {
-    match dice.percent(12) {
-        true => words(verb).with("stream", &[NOWHERE]),
-        false => words(verb),
-    }
-}
-
-fn draw_feed_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
-    let position = dice.pick(&["1", "2", "3", "4", "5"]);
-    match verb {
-        Verb::WritePositions => {
-            let incarnation = dice.below(2);
-            let events: Vec<&str> = EXISTING
-                .iter()
-                .copied()
-                .filter(|name| {
-                    seen.events().iter().any(|event| {
-                        event.execution == names.execution(name)
-                            && event.incarnation as usize == incarnation
-                    })
-                })
-                .collect();
-            if events.is_empty() {
-                return draw_lock(dice, Verb::LockUnnumberedEvents);
-            }
-            words(verb)
-                .with("rows", &keys(dice, &events, 3))
-                .with("incarnation", &[incarnation.to_string()])
-                .with("position", &[position])
-        }
-        Verb::WriteStreamHead if seen.head().is_none() => draw_lock(dice, Verb::LockStreamHead),
-        Verb::WriteStreamHead => of_stream(dice, verb)
-            .with("position", &[position])
-            .with("horizon", &[dice.pick(&["0", "0", "1"])]),
-        _ => {
-            let known = |name: &&&str| seen.subscription(&names.consumer(name)).is_some();
-            let mut names: Vec<&str> = CONSUMERS.iter().filter(known).copied().collect();
-            if names.is_empty() {
-                return draw_lock(dice, Verb::LockSubscription);
-            }
-            if dice.percent(12) {
-                names = vec![NOWHERE];
-            }
-            words(verb).with("name", &[dice.pick(&names)]).with("position", &[position])
-        }
-    }
-}
-
 fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
     let flow = |dice: &mut Dice| dice.pick(&["f", "f", "g", "h", "z"]);
     let some = |dice: &mut Dice| {
@@ -604,14 +553,7 @@ fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
             .with("key", &[dice.pick(&["a", "b", "r", NOWHERE])])
             .with("number", &[dice.pick(&["1", "2"])]),
         Verb::ReadEvent => words(verb).with("key", &[dice.pick(&["a", "b", "r", NOWHERE])]),
-        Verb::ReadSubscription => words(verb).with("name", &[dice.pick(CONSUMERS)]),
-        Verb::ReadFeed => {
-            let feed = of_stream(dice, verb).with("after", &[dice.pick(&["0", "0", "1", "2"])]);
-            match dice.percent(30) {
-                true => feed.with("limit", &["1"]),
-                false => feed,
-            }
-        }
+        Verb::ReadSubscription | Verb::ReadFeed => feed::draw(dice, verb),
         Verb::DescribeExecution => words(verb).with("key", &[some(dice)]),
         Verb::ReadGroups | Verb::PendingEdges => {
             words(verb).with("keys", &keys(dice, &["c", "d", "n1"], 3))

@@ -1,7 +1,7 @@
 //! I14: a filter leaves out what does not match it, and nothing else.
 
 use sluicegate::identity::{ExecutionId, FlowKey};
-use sluicegate::storage::{Flow, Scope};
+use sluicegate::storage::{Execution, Flow, Scope};
 
 use super::{Hearing, Invariant, Quiescent, Verdict};
 use crate::history::Observation;
@@ -90,7 +90,7 @@ fn check_rest(rest: &Quiescent<'_>) -> Verdict {
     for heard in rest.told.subscribers() {
         let Some(wanted) = &heard.namespace else { continue };
         for given in mirror.positions() {
-            let flow = mirror.execution(given.key.execution).map(|row| row.flow_key());
+            let flow = mirror.execution(given.key.execution).map(Execution::flow_key);
             let row = flow.and_then(|flow| mirror.flow(flow));
             let matches = row.is_some_and(|row| row.namespace == *wanted);
             let kept = given.position > mirror.forgotten().position;

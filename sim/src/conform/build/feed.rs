@@ -33,6 +33,20 @@ pub(super) fn call(given: &Given<'_>, verb: Verb) -> Built<Call> {
     })
 }
 
+/// The names that the arguments of a verb of the feed may have.
+pub(super) fn arguments(verb: Verb) -> &'static [&'static str] {
+    match verb {
+        Verb::LockStreamHead => &["stream"],
+        Verb::LockUnnumberedEvents => &["limit"],
+        Verb::WritePositions => &["rows", "incarnation", "position"],
+        Verb::WriteStreamHead => &["stream", "position", "horizon"],
+        Verb::InsertSubscription | Verb::WriteSubscription => &["name", "position"],
+        Verb::LockSubscription | Verb::ReadSubscription => &["name"],
+        Verb::ReadFeed => &["stream", "after", "limit"],
+        other => unreachable!("{other:?} is no verb of the feed"),
+    }
+}
+
 impl Given<'_> {
     fn stream(&self) -> Built<&str> {
         named(self.optional("stream")?.unwrap_or("own"))

@@ -1,0 +1,80 @@
+//! The verbs of the feed with drawn arguments.
+
+use sluicegate::storage::Verb;
+
+use super::{Dice, EXISTING, NOWHERE, keys, words};
+use crate::conform::names::Names;
+use crate::conform::seen::Seen;
+use crate::conform::words::Words;
+
+/// Consumers, the last of whom nobody ever makes.
+const CONSUMERS: &[&str] = &["x", "y", NOWHERE];
+
+/// A lock, an insert or a read.
+pub(super) fn draw(dice: &mut Dice, verb: Verb) -> Words {
+    match verb {
+        Verb::LockStreamHead => of_stream(dice, verb),
+        Verb::LockUnnumberedEvents => words(verb).with("limit", &[dice.pick(&["1", "2", "9"])]),
+        Verb::InsertSubscription => words(verb)
+            .with("name", &[dice.pick(&CONSUMERS[..2])])
+            .with("position", &[dice.pick(&["0", "3"])]),
+        Verb::ReadFeed => {
+            let feed = of_stream(dice, verb).with("after", &[dice.pick(&["0", "0", "1", "2"])]);
+            match dice.percent(30) {
+                true => feed.with("limit", &["1"]),
+                false => feed,
+            }
+        }
+        _ => words(verb).with("name", &[dice.pick(CONSUMERS)]),
+    }
+}
+
+/// The stream of the schedule, and now and then one that nobody has made.
+fn of_stream(dice: &mut Dice, verb: Verb) -> Words {
+    match dice.percent(12) {
+        true => words(verb).with("stream", &[NOWHERE]),
+        false => words(verb),
+    }
+}
+
+/// A write with drawn arguments; of what the transaction has not locked, the lock that it lacks.
+pub(super) fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
+    let position = dice.pick(&["1", "2", "3", "4", "5"]);
+    match verb {
+        Verb::WritePositions => {
+            let incarnation = dice.below(2);
+            let events: Vec<&str> = EXISTING
+                .iter()
+                .copied()
+                .filter(|name| {
+                    seen.events().iter().any(|event| {
+                        event.execution == names.execution(name)
+                            && event.incarnation as usize == incarnation
+                    })
+                })
+                .collect();
+            if events.is_empty() {
+                return draw(dice, Verb::LockUnnumberedEvents);
+            }
+            words(verb)
+                .with("rows", &keys(dice, &events, 3))
+                .with("incarnation", &[incarnation.to_string()])
+                .with("position", &[position])
+        }
+        Verb::WriteStreamHead if seen.head().is_none() => draw(dice, Verb::LockStreamHead),
+        Verb::WriteStreamHead => of_stream(dice, verb)
+            .with("position", &[position])
+            .with("horizon", &[dice.pick(&["0", "0", "1"])]),
+        _ => {
+            let known = |name: &&&str| seen.subscription(&names.consumer(name)).is_some();
+            let mut names: Vec<&str> = CONSUMERS.iter().filter(known).copied().collect();
+            if names.is_empty() {
+                return draw(dice, Verb::LockSubscription);
+            }
+            if dice.percent(12) {
+                names = vec![NOWHERE];
+            }
+            words(verb).with("name", &[dice.pick(&names)]).with("position", &[position])
+        }
+    }
+}
