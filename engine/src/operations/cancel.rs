@@ -286,7 +286,9 @@ impl Body for CancelExecution {
                 false => Err(other_content(key)),
             }));
         }
-        if let State::Terminal(outcome) = row.state {
+        if let State::Terminal(outcome) = row.state
+            && !mutated!(P20)
+        {
             return Ok(Verdict::Rollback(Ok(CancelledExecution::AlreadyEnded(outcome))));
         }
         let now = transaction.clock().await?;

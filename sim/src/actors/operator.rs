@@ -1,6 +1,6 @@
-//! The operator: cancels the flow or one of its executions, or exchanges the policy of a join, at an
-//! instant of the tape's choice.
-//! Repeats a call whose answer it did not get under the same request id.
+//! The operator: cancels the flow or one of its executions, or exchanges the policy of a join, at
+//! an instant of the tape's choice. Repeats a call whose answer it did not get under the same
+//! request id.
 
 use std::time::Duration;
 

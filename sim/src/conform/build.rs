@@ -14,9 +14,8 @@ use sluicegate::retry::RetryPolicy;
 use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{
     Attempt, AttemptEnd, AttemptKey, ClaimQuery, Definition, Edge, EdgeFlip, EdgeKey, EventId,
-    Execution, ExecutionWrite, Flow, Group, Guarded, NewEvent, NewExecution, OverdueScan, Page,
-    PlanQuery, Reported, Resolution, ResultChange, Scope, SiblingRequest, Submission, UpstreamScan,
-    Verb,
+    Execution, ExecutionWrite, Group, Guarded, NewEvent, NewExecution, OverdueScan, Page,
+    PlanQuery, Reported, Resolution, ResultChange, Scope, Submission, UpstreamScan, Verb,
 };
 use sluicegate::time::Timestamp;
 
@@ -24,7 +23,6 @@ use super::calls::Call;
 use super::names::{NOWHERE, Names, is_name};
 use super::seen::Seen;
 use super::words::{Head, Words};
-use flows::CLOSINGS;
 
 /// What the clock of every schedule shows: nothing in it depends on the real one.
 pub const NOW: Timestamp = Timestamp(1_000_000_000);
@@ -325,21 +323,6 @@ impl Given<'_> {
         })
     }
 
-    fn new_flow(&self) -> Built<Flow> {
-        let closing = self.choice("closing", &CLOSINGS)?;
-        Ok(Flow {
-            key: self.flow()?,
-            namespace: self.names.namespace(),
-            instance_tag: Some("env=test".into()),
-            closing,
-            closed_by: closing.map(|_| self.names.request("closer")),
-            revision: 0,
-            content_hash: [9; 32],
-            request: self.names.request(self.optional("request")?.unwrap_or("submit")),
-            created_at: NOW,
-        })
-    }
-
     fn member(&self, name: &str) -> Built<NewExecution> {
         let state = self.choice("state", &STATES)?;
         if state == State::Active {
@@ -449,10 +432,6 @@ impl Given<'_> {
             outcome: self.choice("outcome", &OUTCOMES)?,
             occurred_at: NOW,
         })
-    }
-
-    fn sibling_request(&self, name: &str) -> Built<SiblingRequest> {
-        Ok(SiblingRequest { group: self.names.execution(named(name)?), flow: self.flow()?.id })
     }
 }
 

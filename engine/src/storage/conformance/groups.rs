@@ -15,8 +15,8 @@ table! { "groups";
     read_groups_come_in_id_order: "Groups as they stand, in id order; missing ones are left out.";
     groups_are_read_without_a_lock: "Groups as they stand, without a lock.";
     policies_and_numbers_of_edges_are_stored:
-        "Stores policies and numbers of edges of locked groups, and nothing else of them; returns how \
-         many it found.";
+        "Stores policies and numbers of edges of locked groups, and nothing else of them; returns \
+         how many it found.";
     counters_and_decisions_are_stored: "Stores counters and decisions of locked groups.";
     a_write_of_a_group_keeps_the_rest: "Counters and decisions, and nothing else of them.";
     a_missing_group_is_not_counted: "Returns how many it found.";

@@ -6,11 +6,11 @@ use sluicegate::identity::FlowKey;
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::{Flow, FlowPage, MemberQuery, Request, RequestKey, SiblingRequest};
 
-use super::{Built, Given, named};
+use super::{Built, Given, NOW, named};
 use crate::conform::names::NOWHERE;
 
 /// What a flow may be closed with.
-pub(super) const CLOSINGS: [(&str, Option<ClosePolicy>); 4] = [
+const CLOSINGS: [(&str, Option<ClosePolicy>); 4] = [
     ("none", None),
     ("flow_only", Some(ClosePolicy::FlowOnly)),
     ("cancel_pending", Some(ClosePolicy::CancelPending)),
@@ -18,6 +18,25 @@ pub(super) const CLOSINGS: [(&str, Option<ClosePolicy>); 4] = [
 ];
 
 impl Given<'_> {
+    pub(super) fn new_flow(&self) -> Built<Flow> {
+        let closing = self.choice("closing", &CLOSINGS)?;
+        Ok(Flow {
+            key: self.flow()?,
+            namespace: self.names.namespace(),
+            instance_tag: Some("env=test".into()),
+            closing,
+            closed_by: closing.map(|_| self.names.request("closer")),
+            revision: 0,
+            content_hash: [9; 32],
+            request: self.names.request(self.optional("request")?.unwrap_or("submit")),
+            created_at: NOW,
+        })
+    }
+
+    pub(super) fn sibling_request(&self, name: &str) -> Built<SiblingRequest> {
+        Ok(SiblingRequest { group: self.names.execution(named(name)?), flow: self.flow()?.id })
+    }
+
     /// A flow that the transaction has locked; a made-up one where nothing ever is.
     fn locked_flow(&self, key: FlowKey, name: &str) -> Built<Flow> {
         if name.starts_with(NOWHERE) {
