@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sluicegate::environment::{Environment, Notice, SystemEnvironment};
 use sluicegate::mutants::Mutant;
 use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::reconcile::Reconciler;
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::postgres::PostgresStorage;
 use sluicegate::storage::sqlite::SqliteStorage;
@@ -167,20 +168,16 @@ async fn live(station: Arc<Station>) -> ! {
         let station = Arc::clone(&station);
         tokio::spawn(async move { claim_and_work(&station, slot).await });
     }
-    let reaper = Arc::clone(&station);
-    tokio::spawn(async move {
-        loop {
-            tell("reaper", reaper.engine.reaper_tick(&Scope::default()).await);
-            reaper.pause(TICK).await;
-        }
-    });
-    let reconciler = Arc::clone(&station);
-    tokio::spawn(async move {
-        loop {
-            reconciler.pause(TICK).await;
-            tell("dependency", reconciler.engine.dependency_tick(&Scope::default()).await);
-        }
-    });
+    for reconciler in Reconciler::ALL {
+        let station = Arc::clone(&station);
+        tokio::spawn(async move {
+            loop {
+                station.pause(TICK).await;
+                let tick = reconciler.tick(&station.engine, &Scope::default()).await;
+                tell(reconciler.name(), tick);
+            }
+        });
+    }
     loop {
         station.environment.inner.noticed(POLL * 5).await;
         tell("dispatcher", station.engine.dispatch_pass(&Scope::default()).await);
