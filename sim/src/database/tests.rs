@@ -1,6 +1,7 @@
 //! Tests of the simulated Postgres: a fixture of one flow, and one file a topic.
 
 mod commits;
+mod feed;
 mod inserts;
 mod locks;
 mod planted;

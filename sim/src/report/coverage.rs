@@ -84,7 +84,6 @@ fn required(lane: LaneKind) -> &'static [Sometimes] {
             Sometimes::ZombieFenced,
             Sometimes::SiblingRequested,
             Sometimes::LockWaitTimedOut,
-            Sometimes::EventsOutOfOrder,
             Sometimes::EventDeliveredAgain,
         ],
         LaneKind::Sqlite => {

@@ -95,8 +95,15 @@ impl Story<'_> {
         self.out.push_str(&flow);
         let cast = plan.cast;
         self.line(&format!(
-            "actors: {} clients, {} workers, {} dispatchers, {} reconcilers, {} projectors",
-            cast.clients, cast.workers, cast.dispatchers, cast.reconcilers, cast.projectors
+            "actors: {} clients, {} workers, {} dispatchers, {} reconcilers, {} projectors, \
+             {} sequencers, {} subscribers",
+            cast.clients,
+            cast.workers,
+            cast.dispatchers,
+            cast.reconcilers,
+            cast.projectors,
+            cast.sequencers,
+            cast.subscribers
         ));
         let kinds: Vec<&str> = plan.faults.iter().map(|kind| kind.name()).collect();
         self.line(&match plan.faults_max {
