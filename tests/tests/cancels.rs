@@ -129,6 +129,17 @@ fn nodes(names: &[&str]) -> FlowBuilder {
     names.iter().fold(FlowSpec::builder(), |flow, name| flow.execution(*name))
 }
 
+/// b feeds a race of a and b, and a join of b and c with that policy.
+fn shared(right: JoinPolicy) -> FlowBuilder {
+    nodes(&["a", "b", "c", "left", "right"])
+        .edge("a", "left")
+        .edge("b", "left")
+        .edge("b", "right")
+        .edge("c", "right")
+        .join("left", RACE)
+        .join("right", right)
+}
+
 #[tokio::test]
 async fn the_loser_of_a_race_is_cancelled_and_its_worker_told() {
     let race = nodes(&["a", "b", "end"]).edge("a", "end").edge("b", "end").join("end", RACE);
@@ -142,14 +153,7 @@ async fn the_loser_of_a_race_is_cancelled_and_its_worker_told() {
 
 #[tokio::test]
 async fn a_shared_loser_is_cancelled_only_when_nothing_needs_it_any_more() {
-    let shared = nodes(&["a", "b", "c", "left", "right"])
-        .edge("a", "left")
-        .edge("b", "left")
-        .edge("b", "right")
-        .edge("c", "right")
-        .join("left", RACE)
-        .join("right", RACE);
-    let mut scene = started(shared).await;
+    let mut scene = started(shared(RACE)).await;
     scene.succeeds("a").await;
     scene.is_running("b").await;
     scene.succeeds("c").await;
@@ -158,14 +162,7 @@ async fn a_shared_loser_is_cancelled_only_when_nothing_needs_it_any_more() {
 
 #[tokio::test]
 async fn a_join_that_lets_run_protects_what_it_shares() {
-    let shared = nodes(&["a", "b", "c", "left", "right"])
-        .edge("a", "left")
-        .edge("b", "left")
-        .edge("b", "right")
-        .edge("c", "right")
-        .join("left", RACE)
-        .join("right", LET_RUN);
-    let mut scene = started(shared).await;
+    let mut scene = started(shared(LET_RUN)).await;
     scene.succeeds("a").await;
     scene.succeeds("c").await;
     scene.is_running("b").await;
@@ -209,14 +206,7 @@ async fn a_loser_that_is_a_join_itself_is_cancelled_and_its_upstreams_run_on() {
 
 #[tokio::test]
 async fn two_decisions_at_once_cancel_what_both_share() {
-    let shared = nodes(&["a", "b", "c", "left", "right"])
-        .edge("a", "left")
-        .edge("b", "left")
-        .edge("b", "right")
-        .edge("c", "right")
-        .join("left", RACE)
-        .join("right", RACE);
-    let mut scene = started(shared).await;
+    let mut scene = started(shared(RACE)).await;
     for name in ["a", "c"] {
         let done = Report::Complete(Arc::from(*b"{}"));
         scene.engine.report(scene.leases[name], done).await.expect("the lease is held");

@@ -1,5 +1,5 @@
-//! The client: submits the flows of a round under wall clocks right and wrong, until it is told to
-//! stop. Writes down what was acknowledged; never judges.
+//! The client: submits the flows of a round under wall clocks right and wrong, and cancels some of
+//! them, until it is told to stop. Writes down what was acknowledged; never judges.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +8,8 @@ use std::time::Duration;
 use sluicegate::Engine;
 use sluicegate::environment::Environment;
 use sluicegate::flow::{Limits, ValidFlow};
+use sluicegate::identity::FlowId;
+use sluicegate::state::ClosePolicy;
 use sluicegate::storage::boxed::BoxStorage;
 
 use super::counts;
@@ -28,9 +30,11 @@ const OPEN_MAX: i64 = 90;
 const BATCH: u32 = 4;
 /// The wait between two batches.
 const PAUSE: Duration = Duration::from_millis(60);
-/// How often one submit is repeated before the client gives it up.
+/// How often one call is repeated before the client gives it up.
 const CALLS_MAX: u32 = 60;
-/// The wait before a submit is repeated.
+/// Of so many flows one is cancelled, when as many have been submitted after it.
+const CANCELLED_OF: u32 = 8;
+/// The wait before a call is repeated.
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
 
 /// An engine with a clock that is off, and what it was told.
@@ -71,6 +75,7 @@ impl Client {
     pub(super) async fn submit(&self, round: u32, stop: &AtomicBool) -> Vec<ValidFlow> {
         let namespace = work::namespace(round);
         let mut flows = Vec::new();
+        let mut known = Vec::new();
         let mut next = 0;
         while next < FLOWS_MAX {
             if stop.load(Ordering::SeqCst) && next >= FLOWS_MIN {
@@ -85,8 +90,15 @@ impl Client {
             for number in next..next + BATCH {
                 let drawn = work::flow(self.seed, round, number).validate(&Limits::default());
                 let flow = drawn.expect("drawn flows are valid");
-                desk.submit(&flow).await;
+                known.extend(desk.submit(&flow).await);
                 flows.push(flow);
+                if number % CANCELLED_OF == CANCELLED_OF - 1
+                    && let Some(flow) = known.iter().rev().nth(CANCELLED_OF as usize / 2)
+                {
+                    let policies = [ClosePolicy::CancelPending, ClosePolicy::CancelAll];
+                    let policy = policies[(number / CANCELLED_OF) as usize % policies.len()];
+                    desk.cancel(*flow, policy).await;
+                }
             }
             next += BATCH;
             desk.environment.sleep(PAUSE).await;
@@ -96,15 +108,29 @@ impl Client {
 }
 
 impl Desk {
-    /// Submits a flow until there is an answer, under one request id.
-    async fn submit(&self, flow: &ValidFlow) {
+    /// Submits a flow until there is an answer, under one request id; returns its id.
+    async fn submit(&self, flow: &ValidFlow) -> Option<FlowId> {
         let request = self.engine.request_id();
         for _ in 0..CALLS_MAX {
             if let Ok(submitted) = self.engine.submit_valid(flow, request).await {
                 let spec = flow.spec();
                 let (executions, edges) = (spec.executions.len(), spec.edges.len());
                 let flow = submitted.flow().id;
-                return self.ledger.write(&Entry::Submitted { flow, executions, edges });
+                self.ledger.write(&Entry::Submitted { flow, executions, edges });
+                return Some(flow);
+            }
+            self.environment.sleep(REPEAT_AFTER).await;
+        }
+        None
+    }
+
+    /// Cancels a flow until there is an answer, under one request id.
+    async fn cancel(&self, flow: FlowId, policy: ClosePolicy) {
+        let request = self.engine.request_id();
+        for _ in 0..CALLS_MAX {
+            if let Ok(report) = self.engine.cancel_flow(flow, policy, request).await {
+                let cancelled = report.cancelled;
+                return self.ledger.write(&Entry::FlowCancelled { flow, cancelled });
             }
             self.environment.sleep(REPEAT_AFTER).await;
         }

@@ -41,6 +41,8 @@ pub(super) enum Entry {
     Began { skew_s: i64 },
     /// A submit was acknowledged, of a flow of so many executions and edges.
     Submitted { flow: FlowId, executions: usize, edges: usize },
+    /// A cancel of a flow was acknowledged, with the members that it had cancelled until then.
+    FlowCancelled { flow: FlowId, cancelled: Vec<ExecutionId> },
     /// A lease was granted.
     Granted { lease: Lease },
     /// A report was accepted: codes of its end, and of what it led to.

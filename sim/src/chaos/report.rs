@@ -87,6 +87,7 @@ impl Report {
         for entry in books.iter().flat_map(|book| &book.entries) {
             let word = match entry {
                 Entry::Submitted { .. } => "submits",
+                Entry::FlowCancelled { .. } => "cancels",
                 Entry::Granted { .. } => "grants",
                 Entry::Reported { .. } => "reports",
                 Entry::Lost { .. } => "lost_leases",

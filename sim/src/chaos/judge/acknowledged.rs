@@ -1,5 +1,7 @@
 //! What must hold of everything that a process was told.
 
+use sluicegate::identity::ExecutionId;
+use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{Attempt, AttemptEnd, codes};
 
 use super::super::ledger::{Entry, Lease};
@@ -10,6 +12,9 @@ pub(super) fn nothing_acknowledged_is_lost(evidence: &Evidence<'_>) -> Verdict {
         let (kept, flow) = match entry {
             Entry::Submitted { flow, executions, edges } => {
                 (submitted(evidence, *flow) == (*executions, *edges), Some(*flow))
+            }
+            Entry::FlowCancelled { flow, cancelled } => {
+                (cancelled.iter().all(|id| was_cancelled(evidence, *id)), Some(*flow))
             }
             Entry::Granted { lease } => (granted(evidence, lease), flow_of(evidence, lease)),
             Entry::Reported { lease, end, kind, value } => {
@@ -53,6 +58,13 @@ fn submitted(evidence: &Evidence<'_>, flow: sluicegate::identity::FlowId) -> (us
     let executions = evidence.rows.executions.iter().filter(|row| row.flow == flow);
     let edges = executions.clone().map(|row| evidence.into(row.id).len()).sum();
     (executions.count(), edges)
+}
+
+/// An execution ended with its flow.
+fn was_cancelled(evidence: &Evidence<'_>, id: ExecutionId) -> bool {
+    evidence.executions.get(&id).is_some_and(|row| {
+        row.state == State::Terminal(Outcome::Cancelled) && row.cause == Some(Cause::Flow)
+    })
 }
 
 /// A grant is live, or its end is recorded.

@@ -273,6 +273,7 @@ fn a_lost_lease_that_its_holder_ended_is_seen() {
 fn whatever_was_acknowledged_and_is_not_there_is_seen() {
     let other = FlowId::from_parts(2, [8; 10]);
     check_told("I19", Entry::Submitted { flow: other, executions: 2, edges: 1 });
+    check_told("I19", Entry::FlowCancelled { flow: key().id, cancelled: vec![id("a")] });
     check_told("I19", Entry::Submitted { flow: key().id, executions: 3, edges: 1 });
     check_told("I19", Entry::Submitted { flow: key().id, executions: 2, edges: 2 });
     let forged = |tamper: fn(&mut ledger::Lease)| {
