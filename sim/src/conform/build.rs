@@ -129,7 +129,15 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         | Verb::ListInEdges
         | Verb::ListOutEdges
         | Verb::DescribeEdge => summaries::call(given, verb)?,
-        verb => feed::call(given, verb)?,
+        Verb::LockStreamHead
+        | Verb::LockUnnumberedEvents
+        | Verb::WritePositions
+        | Verb::WriteStreamHead
+        | Verb::InsertSubscription
+        | Verb::LockSubscription
+        | Verb::WriteSubscription
+        | Verb::ReadFeed
+        | Verb::ReadSubscription => feed::call(given, verb)?,
     })
 }
 
@@ -201,7 +209,15 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::ListInEdges
         | Verb::ListOutEdges
         | Verb::DescribeEdge => summaries::arguments(verb),
-        verb => feed::arguments(verb),
+        Verb::LockStreamHead
+        | Verb::LockUnnumberedEvents
+        | Verb::WritePositions
+        | Verb::WriteStreamHead
+        | Verb::InsertSubscription
+        | Verb::LockSubscription
+        | Verb::WriteSubscription
+        | Verb::ReadFeed
+        | Verb::ReadSubscription => feed::arguments(verb),
     }
 }
 
@@ -527,15 +543,6 @@ impl Given<'_> {
         }
         let seen = self.seen.group(self.names.execution(named(name)?)).copied();
         seen.ok_or_else(|| format!("the session has not locked group `{name}`"))
-    }
-
-    fn join(&self, name: &str) -> Built<Group> {
-        let before = self.locked_group(name)?;
-        let Group { policy, edges, .. } = self.new_group(name)?;
-        match before.satisfied + before.unsatisfied <= edges {
-            true => Ok(Group { policy, edges, ..before }),
-            false => Err(format!("`{name}` has more than {edges} edges resolved")),
-        }
     }
 
     fn group(&self, name: &str) -> Built<Group> {

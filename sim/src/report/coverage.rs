@@ -83,12 +83,24 @@ fn required(lane: LaneKind) -> &'static [Sometimes] {
         LaneKind::Model => &[
             Sometimes::ZombieFenced,
             Sometimes::SiblingRequested,
+            Sometimes::SiblingCancelled,
+            Sometimes::FlowCancelled,
+            Sometimes::MemberCancelled,
+            Sometimes::LeaseRevoked,
+            Sometimes::Backlogged,
             Sometimes::LockWaitTimedOut,
             Sometimes::EventDeliveredAgain,
         ],
-        LaneKind::Sqlite => {
-            &[Sometimes::ZombieFenced, Sometimes::SiblingRequested, Sometimes::EventDeliveredAgain]
-        }
+        LaneKind::Sqlite => &[
+            Sometimes::ZombieFenced,
+            Sometimes::SiblingRequested,
+            Sometimes::SiblingCancelled,
+            Sometimes::FlowCancelled,
+            Sometimes::MemberCancelled,
+            Sometimes::LeaseRevoked,
+            Sometimes::Backlogged,
+            Sometimes::EventDeliveredAgain,
+        ],
     }
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use sluicegate::identity::FlowKey;
 use sluicegate::state::ClosePolicy;
-use sluicegate::storage::{Flow, FlowPage, MemberQuery, Request, RequestKey, SiblingRequest};
+use sluicegate::storage::{
+    Flow, FlowPage, Group, MemberQuery, Request, RequestKey, SiblingRequest,
+};
 
 use super::{Built, Given, NOW, named};
 use crate::conform::names::NOWHERE;
@@ -18,6 +20,16 @@ const CLOSINGS: [(&str, Option<ClosePolicy>); 4] = [
 ];
 
 impl Given<'_> {
+    /// A locked group with another policy and number of edges.
+    pub(super) fn join(&self, name: &str) -> Built<Group> {
+        let before = self.locked_group(name)?;
+        let Group { policy, edges, .. } = self.new_group(name)?;
+        match before.satisfied + before.unsatisfied <= edges {
+            true => Ok(Group { policy, edges, ..before }),
+            false => Err(format!("`{name}` has more than {edges} edges resolved")),
+        }
+    }
+
     pub(super) fn new_flow(&self) -> Built<Flow> {
         let closing = self.choice("closing", &CLOSINGS)?;
         Ok(Flow {
