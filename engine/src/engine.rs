@@ -93,6 +93,11 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         &self.settings
     }
 
+    /// The storage that it works on.
+    pub fn storage(&self) -> &S {
+        &self.storage
+    }
+
     /// The environment that it was made with.
     pub fn environment(&self) -> &E {
         &self.environment
@@ -114,13 +119,7 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// Errors: `Invalid` with every offender before anything is written, `Conflict` if the key or
     /// id stands for other content.
     pub async fn submit(&self, spec: FlowSpec) -> Result<Submitted, EngineError> {
-        let valid = spec.validate(&self.settings.limits).map_err(|invalid| {
-            match invalid.is_limit_exceeded() {
-                true => EngineError::LimitExceeded(invalid.to_string()),
-                false => EngineError::Invalid(invalid.to_string()),
-            }
-        })?;
-        self.submit_valid(&valid, self.request_id()).await
+        self.submit_valid(&self.valid(spec)?, self.request_id()).await
     }
 
     /// Submits a flow that was validated before, as the given call.
@@ -131,13 +130,19 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         valid: &ValidFlow,
         request: RequestId,
     ) -> Result<Submitted, EngineError> {
-        let id = valid.spec().flow_id.unwrap_or_else(|| self.flow_id());
-        let key = self.settings.partitions.key(id);
-        let body = Submit::new(valid, key, request);
+        let body = self.submission(valid, request);
         let submitted =
             transact(&self.storage, &self.environment, &self.settings.budget, &body).await??;
         self.environment.released(Notice { partition: submitted.flow().partition });
         Ok(submitted)
+    }
+
+    /// Wakes whoever works on that partition: for after the commit of a transaction in which
+    /// `submit_in`, `complete_in` or `report_in` was called. Without it they find the work when
+    /// they next look.
+    pub fn committed(&self, partition: Partition) {
+        self.environment.released(Notice { partition });
+        self.environment.notify(Notice { partition });
     }
 
     /// Grants leases on what may be claimed; an empty list if nothing may.
@@ -407,6 +412,20 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// The key of a flow of this database.
     pub fn flow_key(&self, flow: FlowId) -> FlowKey {
         self.settings.partitions.key(flow)
+    }
+
+    /// A flow that the limits allow, or every offender.
+    pub(crate) fn valid(&self, spec: FlowSpec) -> Result<ValidFlow, EngineError> {
+        spec.validate(&self.settings.limits).map_err(|invalid| match invalid.is_limit_exceeded() {
+            true => EngineError::LimitExceeded(invalid.to_string()),
+            false => EngineError::Invalid(invalid.to_string()),
+        })
+    }
+
+    /// The transaction of a submit, with all that it draws.
+    pub(crate) fn submission(&self, valid: &ValidFlow, request: RequestId) -> Submit {
+        let id = valid.spec().flow_id.unwrap_or_else(|| self.flow_id());
+        Submit::new(valid, self.settings.partitions.key(id), request)
     }
 
     fn flow_id(&self) -> FlowId {

@@ -15,6 +15,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("quorum_race", ""),
     ("retries_and_deadlines", ""),
     ("subscribe", ""),
+    ("transactional_submit", ""),
     ("two_workers", ""),
 ];
 

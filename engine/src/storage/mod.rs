@@ -15,6 +15,8 @@ pub mod codes;
 pub mod conformance;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod decode;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod desk;
 pub mod error;
 pub mod feed;
 pub mod listings;

@@ -7,6 +7,8 @@ mod columns;
 mod error;
 mod feed;
 mod flows;
+mod inside;
+mod lent;
 mod link;
 mod listings;
 mod migrate;
@@ -21,9 +23,12 @@ mod transaction;
 
 use std::sync::Arc;
 
+use sqlx::postgres::PgConnection;
+
 use crate::environment::Relay;
 use crate::identity::PartitionCount;
 use crate::storage::{Consistency, Result, Storage};
+use crate::transact::Body;
 
 pub use crate::storage::schema::{Migration, Migrations};
 pub use error::OpenError;
@@ -86,6 +91,15 @@ impl PostgresStorage {
     /// Losing notices costs latency, never progress. Cancellation: dropping the future ends it.
     pub async fn relay<R: Relay>(&self, process: &R) {
         notices::relay(&self.shared.options, process).await;
+    }
+
+    /// Runs a body inside the caller's transaction.
+    pub(crate) async fn run_in<B: Body>(
+        &self,
+        connection: &mut PgConnection,
+        body: &B,
+    ) -> Result<B::Out> {
+        lent::run(&self.shared, connection, body).await
     }
 
     /// Closes the connections that are not lent out.

@@ -26,21 +26,27 @@ const SCHEMA_BYTES_MAX: usize = 63;
 /// Prepared statements kept by a connection: every verb, with room to grow.
 const STATEMENTS_MAX: usize = 128;
 
-/// Settings of every session, whatever the server's own.
+/// Settings under which statements are planned, whatever the server's own.
 ///
 /// Plans must not depend on statistics that a fresh table does not have: with sequential and bitmap
 /// scans, hash and merge joins out of the way every look-up goes through the index of its key, and
 /// a generic plan is made once. (A bitmap would combine the index of a flow with a whole partition
 /// of the primary key.) `jit` would compile every such plan, since what is switched off
-/// counts as costly. A commit is on the disk before it is acknowledged. A client that is gone is
-/// noticed, and its locks are freed, within ten seconds.
-const SETTINGS: &[(&str, &str)] = &[
+/// counts as costly.
+pub(super) const PLANNING: &[(&str, &str)] = &[
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_bitmapscan", "off"),
     ("enable_seqscan", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
     ("jit", "off"),
+];
+
+/// Further settings of every session.
+///
+/// A commit is on the disk before it is acknowledged. A client that is gone is noticed, and its
+/// locks are freed, within ten seconds.
+const SETTINGS: &[(&str, &str)] = &[
     ("synchronous_commit", "on"),
     ("client_min_messages", "warning"),
     ("tcp_keepalives_idle", "4"),
@@ -169,7 +175,8 @@ impl PostgresOptions {
         ];
         let timeouts = timeouts.map(|(name, timeout)| (name, timeout.as_millis().to_string()));
         let further = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        self.connect.clone().options(SETTINGS.iter().copied()).options(timeouts).options(further)
+        let settings = PLANNING.iter().chain(SETTINGS).copied();
+        self.connect.clone().options(settings).options(timeouts).options(further)
     }
 
     /// The name of the schema as SQL writes it.

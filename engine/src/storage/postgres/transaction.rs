@@ -14,6 +14,7 @@ use super::flows::{
     delete_cancel_backlog, delete_sibling_requests, insert_cancel_backlog, insert_request, keys,
     lock_flow, read_fed_groups, read_members, read_request, write_flow, write_joins, write_request,
 };
+use super::lent::Lent;
 use super::link::Link;
 use super::parameters::Parameters;
 use super::pool::{Begin, Shared};
@@ -34,10 +35,10 @@ use crate::storage::{
 use crate::time::Timestamp;
 use crate::with_verbs;
 
-/// A transaction on Postgres.
+/// A transaction on Postgres, on a connection of the pool or inside one of the caller's.
 ///
-/// Dropping it closes its connection, upon which the server rolls back; a statement that runs then
-/// runs to its end first.
+/// Dropping one of the pool closes its connection, upon which the server rolls back; a statement
+/// that runs then runs to its end first. One inside the caller's ends with that.
 pub struct PostgresTransaction {
     link: Link,
 }
@@ -45,6 +46,10 @@ pub struct PostgresTransaction {
 impl PostgresTransaction {
     pub(super) async fn begin(shared: &Arc<Shared>) -> Result<Self> {
         Ok(Self { link: Link::new(shared.begin(Begin::Write).await?) })
+    }
+
+    pub(super) fn inside(lent: Lent) -> Self {
+        Self { link: Link::over(lent) }
     }
 
     /// The server process that works for it, as `pg_stat_activity` numbers them.

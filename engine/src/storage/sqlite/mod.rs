@@ -7,6 +7,8 @@ mod columns;
 mod error;
 mod feed;
 mod flows;
+mod inside;
+mod lent;
 mod listings;
 mod migrate;
 mod offload;
@@ -25,6 +27,7 @@ use std::time::Duration;
 use crate::identity::PartitionCount;
 use crate::storage::{Consistency, Result, Storage};
 use crate::time::Timestamp;
+use crate::transact::Body;
 
 pub use crate::storage::schema::{Migration, Migrations};
 pub use migrate::{MIGRATIONS, SCHEMA_VERSION};
@@ -179,6 +182,15 @@ impl SqliteStorage {
     /// The partition count of the database.
     pub fn partitions(&self) -> PartitionCount {
         self.shared.options.partitions
+    }
+
+    /// Runs a body inside the caller's transaction.
+    pub(crate) fn run_in<B: Body>(
+        &self,
+        transaction: &rusqlite::Transaction<'_>,
+        body: &B,
+    ) -> Result<B::Out> {
+        lent::run(&self.shared, transaction, body)
     }
 
     /// Runs `f` on a connection of the database: for tools and tests, which look at rows or spoil

@@ -245,6 +245,11 @@ impl Drop for Held {
 }
 
 impl<'a> Session<'a> {
+    /// A session on a connection of the caller.
+    pub(super) fn over(connection: &'a Connection, shared: &'a Shared) -> Self {
+        Self { connection, shared }
+    }
+
     /// The statement, compiled once a connection.
     pub(super) fn prepare(self, sql: &'static str) -> Result<CachedStatement<'a>> {
         self.connection.prepare_cached(sql).map_err(|e| error::of_verb(&e))

@@ -16,6 +16,7 @@ use super::flows::{
     delete_cancel_backlog, delete_sibling_requests, insert_cancel_backlog, insert_request,
     lock_flow, read_fed_groups, read_members, read_request, write_flow, write_joins, write_request,
 };
+use super::lent::Lent;
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
 use super::summaries::{
@@ -125,6 +126,20 @@ macro_rules! transaction {
                 // An error says that the transaction was over already, or is rolled back elsewhere.
                 drop(rolled_back);
             }
+        }
+
+        impl Transaction for Lent {
+            $(async fn $tm(&mut self $(, $ta: &$tty)?) -> Result<$tr> {
+                self.verb($tm, argument!($($ta)?)).await
+            })*
+
+            /// The caller's to do.
+            async fn commit(self) -> Result<(), CommitError> {
+                Ok(())
+            }
+
+            /// The caller's to do.
+            async fn rollback(self) {}
         }
     };
 }
