@@ -65,7 +65,7 @@ pub enum EngineError {
         .0.state.name(), .0.incarnation, .0.attempt, .0.epoch
     )]
     LeaseLost(Replacement),
-    /// Call again later: the retry budget is spent.
+    /// Call again later: the retry budget is spent, and nothing of this call has been applied.
     #[error("contention beyond the retry budget: {0:?}")]
     Contention(Contention),
     /// Call again later, with the same request id: the storage did not answer.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::environment::Environment;
 use crate::error::EngineError;
-use crate::storage::{CommitError, Result, Storage, StorageError, Transaction};
+use crate::mutants::mutated;
+use crate::storage::{CommitError, Contention, Result, Storage, StorageError, Transaction};
 
 /// Whether this is a body's first run, or one after a commit whose answer was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +87,9 @@ pub async fn transact<S: Storage, E: Environment, B: Body>(
         };
         left -= 1;
         let error = match failure {
+            CommitError::Unknown if mutated!(P48) => {
+                return Err(EngineError::Contention(Contention::Serialization));
+            }
             CommitError::Unknown => {
                 run = Run::AfterUnknownCommit;
                 EngineError::Unknown

@@ -115,6 +115,13 @@ pub enum Observation {
         /// What the reply said.
         reported: Reported,
     },
+    /// The first call of a report came back as contention: nothing of it was applied.
+    ReportContended {
+        /// The lease that it carried.
+        holder: Holder,
+        /// Which report.
+        end: AttemptEnd,
+    },
     /// A report or renewal was refused because the lease was lost.
     LeaseLost {
         /// The lease that it carried.

@@ -16,8 +16,8 @@ use crate::operations::claim::LeaseToken;
 use crate::operations::finish::{self, Move};
 use crate::state::{Cause, ClosePolicy, Outcome, State};
 use crate::storage::{
-    AttemptEnd, AttemptKey, Execution, ExecutionWrite, Lease, Reported, Result, ResultChange,
-    Transaction,
+    AttemptEnd, AttemptKey, Contention, Execution, ExecutionWrite, Lease, Reported, Result,
+    ResultChange, StorageError, Transaction,
 };
 use crate::time::{Timestamp, micros};
 use crate::transact::{Body, Run, Verdict};
@@ -235,6 +235,7 @@ async fn replay<T: Transaction>(
             && stored.nonce == token.nonce
             && stored.end == report.end()
             && stored.payload_hash == report.payload_hash()
+            && !mutated!(P65)
     });
     Ok(stored.map(|stored| stored.reported).ok_or_else(|| replacement(row)))
 }
@@ -271,12 +272,29 @@ impl Reporting {
         Ok(transaction.read_closings(&flows).await?.into_iter().collect())
     }
 
+    /// The planted bug that takes a deadlock for the loss of every lease.
+    fn lost(&self) -> Settled {
+        let lost = |token: &LeaseToken| Replacement {
+            state: State::Active,
+            incarnation: token.incarnation,
+            attempt: token.attempt,
+            epoch: token.epoch,
+        };
+        let replies =
+            self.reports.iter().map(|(token, _)| Err(EngineError::LeaseLost(lost(token))));
+        Settled { replies: replies.collect(), moves: Vec::new(), now: None }
+    }
+
     /// Locks what is reported and decides what becomes of it; writes nothing yet.
     pub(crate) async fn settle<T: Transaction>(&self, transaction: &mut T) -> Result<Settled> {
         let keys: BTreeSet<ExecutionId> =
             self.reports.iter().map(|(token, _)| token.execution).collect();
         let keys: Vec<ExecutionId> = keys.into_iter().collect();
-        let rows = transaction.lock_executions(&keys).await?;
+        let locked = transaction.lock_executions(&keys).await;
+        if mutated!(P40) && locked == Err(StorageError::Contention(Contention::Deadlock)) {
+            return Ok(self.lost());
+        }
+        let rows = locked?;
         let rows: BTreeMap<ExecutionId, Execution> =
             rows.into_iter().map(|row| (row.id, row)).collect();
         let mut replies: BTreeMap<ExecutionId, Reply> = BTreeMap::new();

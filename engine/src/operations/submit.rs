@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::error::EngineError;
 use crate::flow::ValidFlow;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
+use crate::mutants::mutated;
 use crate::policy::Decision;
 use crate::reconcile::summary;
 use crate::state::State;
@@ -181,7 +182,12 @@ impl Body for Submit {
         transaction: &mut T,
         _run: Run,
     ) -> Result<Verdict<Self::Out>> {
-        if let Some(submission) = &self.submission
+        if mutated!(P55)
+            && let Some(submission) = &self.submission
+            && transaction.read_submission(&submission.key).await?.is_none()
+        {
+            transaction.insert_submission(submission).await?;
+        } else if let Some(submission) = &self.submission
             && transaction.insert_submission(submission).await? == Inserted::Exists
             && let Some(row) = transaction.read_submission(&submission.key).await?
         {

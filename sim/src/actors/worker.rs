@@ -148,8 +148,12 @@ fn outcome() -> Report {
 
 /// Reports until there is an answer; then, now and then, once more.
 async fn send<S: Storage>(stage: &Stage<S>, token: LeaseToken, report: Report) {
-    for _ in 0..CALLS_MAX {
+    for call in 0..CALLS_MAX {
         let reply = stage.engine.report(token, report.clone()).await;
+        if call == 0 && matches!(reply, Err(EngineError::Contention(_))) {
+            let (holder, end) = (holder(&token), report.end());
+            stage.observe(&Observation::ReportContended { holder, end });
+        }
         if observe(stage, token, &report, &reply) {
             if choose(Site::Repeat, 2, Chance::Of(4_000)) == 1 {
                 let again = stage.engine.report(token, report.clone()).await;

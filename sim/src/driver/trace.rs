@@ -149,6 +149,7 @@ impl Trace {
             Observation::Submitted { created, .. } => 0x8_0000 | u64::from(*created),
             Observation::Reported { holder, .. } => 0x8_0100 | holder.epoch << 20,
             Observation::LeaseLost { holder, .. } => 0x8_0200 | holder.epoch << 20,
+            Observation::ReportContended { holder, .. } => 0x8_0800 | holder.epoch << 20,
             Observation::FlowCancelled { cancelled, done, .. } => {
                 0x8_0400 | (cancelled.len() as u64) << 20 | u64::from(*done)
             }

@@ -37,7 +37,12 @@ fn check_reply(hearing: &Hearing<'_>) -> Verdict {
         Observation::Reported { holder, end, reported } => {
             check_reported(hearing, holder, *end, *reported)
         }
-        Observation::LeaseLost { holder, end: Some(end) } => check_lost(hearing, holder, *end),
+        Observation::LeaseLost { holder, end: Some(end) } => {
+            check_not_recorded(hearing, holder, *end, "refused as a lost lease")
+        }
+        Observation::ReportContended { holder, end } => {
+            check_not_recorded(hearing, holder, *end, "told as contention")
+        }
         _ => Ok(()),
     }
 }
@@ -87,10 +92,16 @@ fn check_reported(
     }
 }
 
-fn check_lost(hearing: &Hearing<'_>, holder: &Holder, end: AttemptEnd) -> Verdict {
+/// What was refused has had no effect.
+fn check_not_recorded(
+    hearing: &Hearing<'_>,
+    holder: &Holder,
+    end: AttemptEnd,
+    told: &str,
+) -> Verdict {
     match hearing.mirror.attempt_of(holder) {
         Some(attempt) if attempt.end == end => {
-            Err(format!("{end:?} was refused as a lost lease, but it is recorded: {attempt:?}"))
+            Err(format!("{end:?} was {told}, but it is recorded: {attempt:?}"))
         }
         _ => Ok(()),
     }
@@ -111,6 +122,7 @@ mod tests {
         let told = |end, reported| Observation::Reported { holder, end, reported };
         let completed = || story().complete("a", Outcome::Succeeded);
         let refused = Observation::LeaseLost { holder, end: Some(AttemptEnd::Completed) };
+        let contended = Observation::ReportContended { holder, end: AttemptEnd::Completed };
         let acknowledged = || completed().told(told(AttemptEnd::Completed, succeeded));
         let failed = Reported::Finished(Outcome::Failed);
         vec![
@@ -118,6 +130,7 @@ mod tests {
             completed().told(told(AttemptEnd::FailedFatal, failed)).ends("another end recorded"),
             completed().told(told(AttemptEnd::Completed, failed)).ends("another reply recorded"),
             completed().told(refused).ends("stored reply not found"),
+            completed().told(contended).ends("applied, and told as contention"),
             acknowledged()
                 .rewrite_attempt("a", |attempt| attempt.end = AttemptEnd::FailedFatal)
                 .told(told(AttemptEnd::FailedFatal, succeeded))

@@ -233,6 +233,9 @@ impl Story<'_> {
             Observation::Reported { holder, end, reported } => {
                 format!("is told of {}: {}", name(holder), commit::ended(*end, *reported))
             }
+            Observation::ReportContended { holder, .. } => {
+                format!("is told of contention: {}", name(holder))
+            }
             Observation::LeaseLost { holder, .. } => {
                 format!("is told that its lease is lost: {}", name(holder))
             }
