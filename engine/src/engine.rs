@@ -11,9 +11,9 @@ use crate::cascade::HopLimits;
 use crate::cascade::dispatcher::{self, DispatchOutcome};
 use crate::cascade::visit::Visitor;
 use crate::environment::{Environment, Notice};
-use crate::error::EngineError;
+use crate::error::{EngineError, invalid};
 use crate::feed::{self, Consumer, Cursor, FeedPage, FeedSettings, Subscriber, sequencer};
-use crate::flow::{FlowSpec, Limits, ValidFlow};
+use crate::flow::{Additions, FlowSpec, Limits, ValidFlow};
 use crate::identity::{
     ExecutionId, FlowId, FlowKey, Partition, PartitionCount, PartitionRouter, RequestId,
 };
@@ -23,6 +23,7 @@ use crate::operations::cancel::{
 use crate::operations::claim::{Claim, ClaimRequest, LeaseToken};
 use crate::operations::complete_and_claim::CompleteAndClaim;
 use crate::operations::describe::{self, Explanation, FlowDescription};
+use crate::operations::extend::{Extend, Extended};
 use crate::operations::report::{Renew, Report, Reporting};
 use crate::operations::set_policy::{PolicySet, SetPolicy};
 use crate::operations::submit::{Submit, Submitted};
@@ -143,6 +144,35 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     pub fn committed(&self, partition: Partition) {
         self.environment.released(Notice { partition });
         self.environment.notify(Notice { partition });
+    }
+
+    /// Adds executions, edges and joins to a flow, all or none of them, and raises its revision.
+    ///
+    /// An edge may lead from any execution of the flow, and into one that is blocked and whose join
+    /// is undecided; it is counted by that join, whose policy stays. Edges of upstreams that have
+    /// ended are resolved at once, and what they decide is decided. A flow that is over is open
+    /// again. Limits are those of the whole flow. With `expected_revision` nothing is added to a
+    /// flow that has grown since it was read.
+    ///
+    /// Repeated with the same request id it answers the same. Errors: `Invalid` and `LimitExceeded`
+    /// with every offender, `FlowNotFound`; `Refused` if the flow was closed by a cancel, is at
+    /// another revision, or an edge leads into an execution that no longer waits; `Conflict` if the
+    /// request id stands for another call.
+    pub async fn extend(
+        &self,
+        flow: FlowId,
+        additions: Additions,
+        expected_revision: Option<u64>,
+        request: RequestId,
+    ) -> Result<Extended, EngineError> {
+        let limits = self.settings.limits;
+        let additions = additions.validate(&limits).map_err(|problems| invalid(&problems))?;
+        let flow = self.settings.partitions.key(flow);
+        let body = Extend { flow, additions, expected_revision, request, limits };
+        let extended =
+            transact(&self.storage, &self.environment, &self.settings.budget, &body).await??;
+        self.committed(flow.partition);
+        Ok(extended)
     }
 
     /// Grants leases on what may be claimed; an empty list if nothing may.
@@ -416,10 +446,7 @@ impl<S: Storage, E: Environment> Engine<S, E> {
 
     /// A flow that the limits allow, or every offender.
     pub(crate) fn valid(&self, spec: FlowSpec) -> Result<ValidFlow, EngineError> {
-        spec.validate(&self.settings.limits).map_err(|invalid| match invalid.is_limit_exceeded() {
-            true => EngineError::LimitExceeded(invalid.to_string()),
-            false => EngineError::Invalid(invalid.to_string()),
-        })
+        spec.validate(&self.settings.limits).map_err(|problems| invalid(&problems))
     }
 
     /// The transaction of a submit, with all that it draws.

@@ -1,6 +1,7 @@
 //! What a caller of the engine may be told, sorted by what it does next.
 
 use crate::feed::Cursor;
+use crate::flow::InvalidFlow;
 use crate::identity::{ExecutionId, FlowId, FlowKey};
 use crate::state::State;
 use crate::storage::{Contention, StorageError};
@@ -103,6 +104,14 @@ impl From<StorageError> for EngineError {
             StorageError::Full => Self::Unavailable("the disk is full".into()),
             StorageError::ReadOnly => Self::Unavailable("the server is read-only".into()),
         }
+    }
+}
+
+/// The refusal of a specification: larger limits admit it, or it has to be mended.
+pub(crate) fn invalid(problems: &InvalidFlow) -> EngineError {
+    match problems.is_limit_exceeded() {
+        true => EngineError::LimitExceeded(problems.to_string()),
+        false => EngineError::Invalid(problems.to_string()),
     }
 }
 

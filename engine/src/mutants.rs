@@ -39,6 +39,8 @@ mutants! {
     P07 "group read without a row lock" "I3 I8";
     P08 "satisfied fires again on a later outcome: downstream active -> ready" "I4 I7";
     P09 "satisfied fires again: downstream in retry delay -> ready now" "I11";
+    P11 "extend leaves the edges of upstreams that have ended" "I21 I8";
+    P12 "extend adds edges to a join that has decided" "I4";
     P13 "k handled as a signed number in validation" "I9 I4";
     P14 "a quorum above the number of edges is accepted" "I9";
     P15 "AllOf waits for all to end and ignores failures" "I4";
@@ -72,12 +74,14 @@ mutants! {
     P46 "subscriber cursor over ids" "I17";
     P47 "subscriber starts at the newest id after a restart" "I17";
     P48 "an unknown commit is told as a failure, without looking for its effect" "I16";
+    P51 "the cycle check of an extension sees direct edges only" "I8 I18";
     P54 "the projector counts before it locks the summary" "I10";
     P55 "the idempotency key is looked up, not claimed" "I16";
     P56 "edges read before the group lock, not after" "I3 I8";
     P57 "groups locked in two statements, in order of arrival" "I15";
     P58 "a hop waits for a group after it locked an execution" "I15";
     P59 "a cancel passes over members that others have locked" "I8 I12";
+    P61 "extend reads its upstreams without locking them" "I21 I8";
     P63 "the projector passes over change rows whose numbers are below the last one" "I10";
     P65 "the stored reply of a report is not found on a re-run" "I16";
     P68 "events numbered before the stream head is locked" "I17";

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::environment::SystemEnvironment;
-use sluicegate::flow::{FlowBuilder, FlowSpec};
+use sluicegate::flow::{Additions, FlowBuilder, FlowSpec};
 use sluicegate::identity::FlowKey;
 use sluicegate::operations::cancel::{CancelReport, CancelledExecution, Cancelling};
 use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
@@ -138,6 +138,25 @@ fn shared(right: JoinPolicy) -> FlowBuilder {
         .edge("c", "right")
         .join("left", RACE)
         .join("right", right)
+}
+
+#[tokio::test]
+async fn an_extension_in_between_protects_the_loser_until_its_join_decides() {
+    let race = nodes(&["a", "b", "c", "end"]).edge("a", "end").edge("b", "end").join("end", RACE);
+    let mut scene = started(race).await;
+    // The race is decided, and asks for its loser; before anybody serves it, another join needs it.
+    let token = scene.leases["a"];
+    let done = scene.engine.report(token, Report::Complete(Arc::from(*b"{}"))).await;
+    done.expect("the lease is held");
+    scene.engine.dispatch_pass(&Scope::default()).await.expect("the pass succeeds");
+    let more = Additions::new().execution("both").edge("b", "both").edge("c", "both");
+    let request = scene.engine.request_id();
+    scene.engine.extend(scene.flow.id, more, None, request).await.expect("the flow may grow");
+    scene.settle().await;
+    scene.is_running("b").await;
+    scene.fails("c").await;
+    assert_eq!(scene.state("both").await.0, PublicState::Skipped);
+    scene.is_lost("b").await;
 }
 
 #[tokio::test]

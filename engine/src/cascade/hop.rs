@@ -66,7 +66,20 @@ impl Body for Hop {
             true => Timestamp::default(),
             false => transaction.clock().await?,
         };
-        let (groups, executions, pending) = (&groups, &executions, &pending);
+        self.advance(transaction, &groups, &executions, &pending, now).await
+    }
+}
+
+impl Hop {
+    /// Decides over locked rows and the pending edges of the groups, and writes what follows.
+    pub(crate) async fn advance<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        groups: &BTreeMap<ExecutionId, Group>,
+        executions: &BTreeMap<ExecutionId, Execution>,
+        pending: &[PendingEdge],
+        now: Timestamp,
+    ) -> Result<Verdict<Hopped>> {
         let open = BTreeMap::new();
         let resolved = resolve(&Locked { groups, executions, pending, now, closings: &open });
         let closings = Self::closings(transaction, &resolved).await?;
@@ -76,9 +89,7 @@ impl Body for Hop {
         };
         self.write(transaction, executions, resolved).await
     }
-}
 
-impl Hop {
     /// How the flows in which something would become ready were closed. Asked once the executions
     /// are locked: a close that commits later waits for them, and finds what was released.
     async fn closings<T: Transaction>(

@@ -4,6 +4,7 @@
 mod builder;
 mod canonical;
 mod file;
+mod growth;
 mod limits;
 mod names;
 mod problem;
@@ -21,6 +22,8 @@ use crate::retry::RetryPolicy;
 
 pub use builder::FlowBuilder;
 pub use file::FlowFileError;
+pub use growth::{Additions, ValidAdditions};
+pub(crate) use growth::{Held, HeldEdge};
 pub use limits::Limits;
 pub use problem::{InvalidFlow, Problem};
 pub use validate::ValidFlow;

@@ -18,6 +18,32 @@ pub struct InvalidFlow {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
+    /// Additions add nothing.
+    #[error("there is nothing to add")]
+    NothingToAdd,
+    /// An execution of that name exists in the flow; choose another.
+    #[error("execution `{name}` exists in the flow already")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// Two executions of the flow are linked in that direction already.
+    #[error("edge `{from}` -> `{to}` exists in the flow already")]
+    EdgeExists {
+        /// The upstream.
+        from: String,
+        /// The downstream.
+        to: String,
+    },
+    /// Additions set the policy of a join that they do not add.
+    #[error(
+        "group `{name}` is not added here: the policy of a join that exists is exchanged by \
+         set_edge_group_policy"
+    )]
+    GroupNotAdded {
+        /// The name of the downstream.
+        name: String,
+    },
     /// There is nothing to run.
     #[error("the flow has no executions")]
     EmptyFlow,

@@ -342,7 +342,7 @@ fn owner(execution: &ExecutionSpec) -> String {
 }
 
 /// A text as a message shows it: on one line, and cut where nobody would read on.
-fn label(text: &str) -> String {
+pub(super) fn label(text: &str) -> String {
     let visible = |character: char| if character.is_control() { '\u{fffd}' } else { character };
     let mut label: String = text.chars().take(LABEL_SHOWN_MAX).map(visible).collect();
     if label.len() < text.len() && text.chars().nth(LABEL_SHOWN_MAX).is_some() {

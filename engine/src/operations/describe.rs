@@ -94,6 +94,8 @@ pub struct FlowDescription {
     pub namespace: Arc<str>,
     /// How it was closed, if it was.
     pub closing: Option<ClosePolicy>,
+    /// Grows with every extension.
+    pub revision: u64,
     /// Executions per published state.
     pub counts: BTreeMap<PublicState, u64>,
     /// Its executions, by name.
@@ -213,6 +215,7 @@ pub(crate) async fn flow<R: Snapshot>(
         id: key.id,
         namespace: row.namespace,
         closing: row.closing,
+        revision: row.revision,
         counts,
         executions,
         groups,

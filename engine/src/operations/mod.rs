@@ -1,10 +1,11 @@
-//! The operations of the public handle: submit, claim, reports, renewals, cancels and reads. Each
+//! The operations of the public handle: submit, extend, claim, reports, renewals, cancels and reads. Each
 //! file holds one transaction's body and the pure decision that it takes.
 
 pub mod cancel;
 pub mod claim;
 pub(crate) mod complete_and_claim;
 pub mod describe;
+pub mod extend;
 pub(crate) mod finish;
 pub mod list;
 pub mod report;

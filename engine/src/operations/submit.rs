@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::EngineError;
-use crate::flow::ValidFlow;
+use crate::flow::{ExecutionSpec, ValidFlow};
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::mutants::mutated;
 use crate::policy::Decision;
@@ -63,35 +63,8 @@ impl Submit {
             spec.executions.iter().map(|execution| key.execution(&execution.name)).collect();
         let mut rows: Vec<(NewExecution, (Duration, Option<Duration>))> = Vec::new();
         for (index, one) in spec.executions.iter().enumerate() {
-            let has_in = valid.in_degree(index) > 0;
-            let execution = Execution {
-                id: ids[index],
-                flow: key.id,
-                state: if has_in { State::Blocked } else { State::Ready },
-                cause: None,
-                incarnation: 0,
-                propagated: false,
-                has_in,
-                has_out: valid.out_degree(index) > 0,
-                not_before: Timestamp::default(),
-                deadline: None,
-                attempt: 0,
-                charged: 0,
-                give_backs: 0,
-                epoch: 0,
-                lease: None,
-                finished_at: None,
-                retry: one.retry,
-            };
-            let definition = Definition {
-                name: one.name.as_str().into(),
-                kind: one.kind.as_str().into(),
-                lane: one.lane.as_str().into(),
-                priority: one.priority,
-                namespace: Arc::clone(&namespace),
-                instance_tag: instance_tag.clone(),
-                payload: one.payload.to_string().into_bytes().into(),
-            };
+            let execution = execution(one, key, valid.in_degree(index), valid.out_degree(index));
+            let definition = definition(one, &namespace, instance_tag.as_ref());
             let delay = Duration::from_millis(one.delay_ms.unwrap_or(0));
             let times = (delay, one.deadline_ms.map(Duration::from_millis));
             rows.push((NewExecution { execution, definition }, times));
@@ -215,5 +188,51 @@ impl Body for Submit {
             transaction.insert_edges(chunk).await?;
         }
         Ok(Verdict::Commit(Ok(Submitted::Created(flow.key))))
+    }
+}
+
+/// A new execution with so many edges into and out of it; its times are not known yet.
+pub(crate) fn execution(
+    one: &ExecutionSpec,
+    flow: FlowKey,
+    in_degree: u32,
+    out_degree: u32,
+) -> Execution {
+    let has_in = in_degree > 0;
+    Execution {
+        id: flow.execution(&one.name),
+        flow: flow.id,
+        state: if has_in { State::Blocked } else { State::Ready },
+        cause: None,
+        incarnation: 0,
+        propagated: false,
+        has_in,
+        has_out: out_degree > 0,
+        not_before: Timestamp::default(),
+        deadline: None,
+        attempt: 0,
+        charged: 0,
+        give_backs: 0,
+        epoch: 0,
+        lease: None,
+        finished_at: None,
+        retry: one.retry,
+    }
+}
+
+/// The constant part of a new execution, with the labels of its flow.
+pub(crate) fn definition(
+    one: &ExecutionSpec,
+    namespace: &Arc<str>,
+    instance_tag: Option<&Arc<str>>,
+) -> Definition {
+    Definition {
+        name: one.name.as_str().into(),
+        kind: one.kind.as_str().into(),
+        lane: one.lane.as_str().into(),
+        priority: one.priority,
+        namespace: Arc::clone(namespace),
+        instance_tag: instance_tag.cloned(),
+        payload: one.payload.to_string().into_bytes().into(),
     }
 }

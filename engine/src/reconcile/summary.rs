@@ -114,7 +114,7 @@ impl Body for Project {
 }
 
 /// A flow without its summary: the data was damaged.
-fn missing_summary(flow: FlowKey) -> StorageError {
+pub(crate) fn missing_summary(flow: FlowKey) -> StorageError {
     StorageError::Corrupt(format!("flow {} has no summary", flow.id).into())
 }
 
@@ -127,6 +127,12 @@ pub(crate) fn first(flow: FlowKey, tally: &Tally) -> Summary {
         ended_at: tally.ended_at(),
         last_change: ChangeId::default(),
     }
+}
+
+/// The summary without the mark that its flow is over, if it has it. The numbers are those of the
+/// last projection; whoever re-opens a flow leaves a change row, so that the next one counts it.
+pub(crate) fn reopened(row: &Summary) -> Option<Summary> {
+    row.status.is_terminal().then_some(Summary { status: FlowStatus::Open, ended_at: None, ..*row })
 }
 
 /// A stored summary in the published words.

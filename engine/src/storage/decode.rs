@@ -253,6 +253,11 @@ pub(super) fn execution_in<C: Columns + ?Sized>(
     Ok(ExecutionId { partition, uuid: row.id(column)? })
 }
 
+/// A sum of counters.
+pub(super) fn total(row: &mut impl Columns, column: &'static str) -> Result<u64> {
+    row.code(column, |value| value.try_into().ok())
+}
+
 /// An instant.
 #[cfg(feature = "postgres")]
 pub(super) fn instant(row: &mut impl Columns, column: &'static str) -> Result<Timestamp> {

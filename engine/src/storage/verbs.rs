@@ -203,6 +203,15 @@ macro_rules! with_verbs {
             /// Stores a locked summary; returns how many it found.
             WriteSummary write_summary: Write, flow_summary,
                 (row: $crate::storage::Summary) -> u64;
+            /// The edges of groups, resolved ones too, in key order.
+            ReadEdges read_edges: Read, edge,
+                (groups: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::Edge>;
+            /// The edges on every path that leads to one of these executions, each once, in key
+            /// order; of a cycle all of its edges.
+            ReadAncestry read_ancestry: Read, edge,
+                (executions: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::EdgeKey>;
+            /// How many edges the groups of a flow have.
+            CountEdges count_edges: Read, edge_group, (flow: $crate::identity::FlowKey) -> u64;
             /// Locks the head of a stream and returns it as it stands once its lock is held.
             LockStreamHead lock_stream_head: Lock, stream_head,
                 (stream: $crate::storage::StreamId) -> Option<$crate::storage::StreamHead>;

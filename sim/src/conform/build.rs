@@ -3,7 +3,6 @@
 
 mod feed;
 mod flows;
-
 mod summaries;
 
 use std::sync::Arc;
@@ -88,6 +87,9 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         Verb::DeleteCancelBacklog => Call::DeleteCancelBacklog(given.locked_flows()?),
         Verb::ReadMembers => Call::ReadMembers(given.members()?),
         Verb::ReadFedGroups => Call::ReadFedGroups(given.executions("keys")?),
+        Verb::ReadEdges => Call::ReadEdges(given.executions("keys")?),
+        Verb::ReadAncestry => Call::ReadAncestry(given.executions("keys")?),
+        Verb::CountEdges => Call::CountEdges(given.flow()?),
         Verb::DeleteSiblingRequests => Call::DeleteSiblingRequests(given.locked_siblings()?),
         Verb::ScanCancelBacklog => Call::ScanCancelBacklog(given.flow_page()?),
         Verb::ScanSiblingRequests => Call::ScanSiblingRequests(given.page()?),
@@ -158,7 +160,8 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::DescribeFlow
         | Verb::DescribeExecutions
         | Verb::DescribeGroups
-        | Verb::DescribeEdges => &["flow"],
+        | Verb::DescribeEdges
+        | Verb::CountEdges => &["flow"],
         Verb::InsertExecutions => {
             &["rows", "flow", "state", "lane", "kind", "priority", "not_before", "deadline"]
         }
@@ -181,7 +184,9 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::ReadGroups
         | Verb::PendingEdges
         | Verb::WithPendingEdges
-        | Verb::ReadFedGroups => &["keys"],
+        | Verb::ReadFedGroups
+        | Verb::ReadEdges
+        | Verb::ReadAncestry => &["keys"],
         Verb::WriteExecutions => &["rows", "to", "guard", "result", "not_before", "propagated"],
         Verb::InsertAttempts => &["rows", "number", "end"],
         Verb::ReadAttempt => &["key", "number"],

@@ -524,6 +524,7 @@ fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
         }
         Verb::ReadFlow
         | Verb::UnhandledFailure
+        | Verb::CountEdges
         | Verb::DescribeSummary
         | Verb::DescribeFlow
         | Verb::DescribeExecutions
@@ -555,10 +556,10 @@ fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
         Verb::ReadEvent => words(verb).with("key", &[dice.pick(&["a", "b", "r", NOWHERE])]),
         Verb::ReadSubscription | Verb::ReadFeed => feed::draw(dice, verb),
         Verb::DescribeExecution => words(verb).with("key", &[some(dice)]),
-        Verb::ReadGroups | Verb::PendingEdges => {
+        Verb::ReadGroups | Verb::PendingEdges | Verb::ReadEdges => {
             words(verb).with("keys", &keys(dice, &["c", "d", "n1"], 3))
         }
-        Verb::WithPendingEdges | Verb::ReadFedGroups => {
+        Verb::WithPendingEdges | Verb::ReadFedGroups | Verb::ReadAncestry => {
             words(verb).with("keys", &keys(dice, EXISTING, 4))
         }
         Verb::PlanGroups => words(verb).with("keys", &keys(dice, &["a", "b", "r", "n2"], 3)),

@@ -12,6 +12,7 @@ mod commit;
 mod committed;
 mod feed;
 mod flows;
+mod growth;
 mod inserts;
 mod listings;
 mod locks;

@@ -187,7 +187,7 @@ impl Database {
     }
 
     /// Slots of the inbound edges of a group, in key order.
-    fn edges_into(&self, group: ExecutionId) -> impl Iterator<Item = Slot> {
+    pub(super) fn edges_into(&self, group: ExecutionId) -> impl Iterator<Item = Slot> {
         let least =
             ExecutionId { partition: sluicegate::identity::Partition(0), uuid: Uuid::nil() };
         let entries = self.edges.entries_from(&EdgeKey { downstream: group, upstream: least });

@@ -6,11 +6,11 @@ use sluicegate::identity::ExecutionId;
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::conformance::{Concurrency, Subject, run_all, run_some};
 use sluicegate::storage::{
-    ChangeId, ClaimQuery, CountQuery, EdgeFlip, EdgeKey, EdgeListing, Execution, ExecutionListing,
-    ExecutionWrite, FedGroup, FeedQuery, FeedRows, Flow, FlowListing, FlowPage, Grant, Group,
-    Guarded, MemberQuery, NewEvent, OverdueScan, Page, PlanQuery, Position, Request, ResultChange,
-    SiblingRequest, StreamHead, StreamId, Subscription, Summary, Timeline, UnnumberedQuery,
-    UpstreamScan, Verb,
+    ChangeId, ClaimQuery, CountQuery, Edge, EdgeFlip, EdgeKey, EdgeListing, Execution,
+    ExecutionListing, ExecutionWrite, FedGroup, FeedQuery, FeedRows, Flow, FlowListing, FlowPage,
+    Grant, Group, Guarded, MemberQuery, NewEvent, OverdueScan, Page, PlanQuery, Position, Request,
+    ResultChange, SiblingRequest, StreamHead, StreamId, Subscription, Summary, Timeline,
+    UnnumberedQuery, UpstreamScan, Verb,
 };
 use sluicegate::summary::Counted;
 use sluicegate_sim::database::ModelMutant;
@@ -339,6 +339,32 @@ async fn summaries_that_count_wrongly_are_rejected() {
     ];
     for (case, arguments) in checks {
         rejects(case, of_arguments(arguments)).await;
+    }
+}
+
+#[tokio::test]
+async fn growth_that_reads_wrongly_is_rejected() {
+    let replies: [(&str, Tamper); 5] = [
+        ("the_edges_of_groups_come_in_key_order", |_, rows| {
+            change::<Vec<Edge>>(rows, |rows| rows.reverse());
+        }),
+        ("edges_are_read_with_what_the_transaction_wrote", |verb, rows| {
+            if verb == Verb::ReadEdges {
+                change::<Vec<Edge>>(rows, Vec::clear);
+            }
+        }),
+        ("every_path_that_leads_to_an_execution_is_found", |_, rows| {
+            change::<Vec<EdgeKey>>(rows, |rows| rows.truncate(3));
+        }),
+        ("a_cycle_is_walked_once", |_, rows| {
+            change::<Vec<EdgeKey>>(rows, |rows| rows.push(rows[0]));
+        }),
+        ("the_edges_of_a_flow_are_counted", |_, counted| {
+            change::<u64>(counted, |counted| *counted += 1);
+        }),
+    ];
+    for (case, reply) in replies {
+        rejects(case, of_reply(reply)).await;
     }
 }
 

@@ -45,6 +45,7 @@ mod faults;
 mod feed;
 mod flows;
 mod groups;
+mod growth;
 mod listings;
 mod plans;
 mod requests;
@@ -159,6 +160,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         listings::cases,
         concurrency::cases,
         feed::cases,
+        growth::cases,
     ]
     .into_iter()
     .flat_map(|cases| cases())

@@ -7,6 +7,7 @@ mod columns;
 mod error;
 mod feed;
 mod flows;
+mod growth;
 mod inside;
 mod lent;
 mod listings;

@@ -45,7 +45,11 @@ impl Effort {
     pub(super) fn of(verb: Verb, rows: usize) -> Self {
         match verb {
             // What these read is not bounded by what they are given.
-            Verb::PendingEdges | Verb::PlanGroups | Verb::ReadGrants => Effort::Long,
+            Verb::PendingEdges
+            | Verb::PlanGroups
+            | Verb::ReadGrants
+            | Verb::ReadEdges
+            | Verb::ReadAncestry => Effort::Long,
             Verb::ReadFlow | Verb::LockFlow => Effort::Brief,
             _ if rows <= BRIEF_ROWS_MAX => Effort::Brief,
             _ => Effort::Long,

@@ -16,6 +16,7 @@ use super::flows::{
     delete_cancel_backlog, delete_sibling_requests, insert_cancel_backlog, insert_request,
     lock_flow, read_fed_groups, read_members, read_request, write_flow, write_joins, write_request,
 };
+use super::growth::{count_edges, read_ancestry, read_edges};
 use super::lent::Lent;
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};

@@ -127,6 +127,7 @@ fn only_merged_results_are_sorted() {
     let names = [
         "claim_executions",
         "plan_groups",
+        "read_ancestry",
         "read_feed",
         "read_grants",
         "scan_overdue",

@@ -1,0 +1,13 @@
+-- Guards nothing: the edges of a group, resolved ones too.
+select
+  partition,
+  downstream,
+  upstream,
+  accepts,
+  resolution,
+  upstream_incarnation,
+  passes_as
+from edge
+where partition = :partition
+and downstream = :downstream
+order by upstream
