@@ -257,10 +257,12 @@ async fn limits_are_those_of_the_whole_flow() {
 fn additions_have_a_json_form() {
     let more = Additions::new().execution("x").edge("a", "x").edge("b", "x").join("x", RACE);
     let text = serde_json::to_string(&more).expect("additions serialize");
-    assert_eq!(
-        text,
-        r#"{"executions":[{"name":"x"}],"edges":[{"from":"a","to":"x"},{"from":"b","to":"x"}],"groups":{"x":{"join":"any_of","on_satisfied":"cancel_remaining"}}}"#
+    let expected = concat!(
+        r#"{"executions":[{"name":"x"}],"#,
+        r#""edges":[{"from":"a","to":"x"},{"from":"b","to":"x"}],"#,
+        r#""groups":{"x":{"join":"any_of","on_satisfied":"cancel_remaining"}}}"#,
     );
+    assert_eq!(text, expected);
     assert_eq!(serde_json::from_str::<Additions>(&text).expect("it reads back"), more);
     assert!(serde_json::from_str::<Additions>(r#"{"nodes":[]}"#).is_err());
 }
