@@ -2,6 +2,7 @@
 //! holds no state of any flow.
 
 mod reads;
+mod replays;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

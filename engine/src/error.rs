@@ -40,6 +40,14 @@ pub enum EngineError {
         /// The flow that was submitted first.
         flow: FlowId,
     },
+    /// Wait until it has ended, or cancel it, and replay then: nothing has been replayed.
+    #[error("execution {execution} is {}: it has to end before it is replayed", state.name())]
+    Running {
+        /// An execution that would have started again.
+        execution: ExecutionId,
+        /// Its state: active or suspended.
+        state: State,
+    },
     /// The rows stand so that it cannot be done: look at them, and ask for something else.
     #[error("refused: {0}")]
     Refused(String),

@@ -17,6 +17,7 @@ pub mod operations;
 mod pace;
 pub mod policy;
 pub mod reconcile;
+pub mod replay;
 pub mod retry;
 #[cfg(feature = "system")]
 pub mod signal;

@@ -212,6 +212,12 @@ macro_rules! with_verbs {
                 (executions: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::EdgeKey>;
             /// How many edges the groups of a flow have.
             CountEdges count_edges: Read, edge_group, (flow: $crate::identity::FlowKey) -> u64;
+            /// How the executions of a flow stand, in id order.
+            ReadStandings read_standings: Read, execution,
+                (flow: $crate::identity::FlowKey) -> Vec<$crate::replay::Standing>;
+            /// Makes edges of locked groups pending again, whatever they were, so that no
+            /// incarnation has resolved them; returns how many it found.
+            ResetEdges reset_edges: Write, edge, (keys: [$crate::storage::EdgeKey]) -> u64;
             /// Locks the head of a stream and returns it as it stands once its lock is held.
             LockStreamHead lock_stream_head: Lock, stream_head,
                 (stream: $crate::storage::StreamId) -> Option<$crate::storage::StreamHead>;

@@ -3,6 +3,7 @@
 
 mod feed;
 mod flows;
+mod replay;
 mod summaries;
 
 use std::sync::Arc;
@@ -90,6 +91,8 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         Verb::ReadEdges => Call::ReadEdges(given.executions("keys")?),
         Verb::ReadAncestry => Call::ReadAncestry(given.executions("keys")?),
         Verb::CountEdges => Call::CountEdges(given.flow()?),
+        Verb::ReadStandings => Call::ReadStandings(given.flow()?),
+        Verb::ResetEdges => Call::ResetEdges(given.locked_edges()?),
         Verb::DeleteSiblingRequests => Call::DeleteSiblingRequests(given.locked_siblings()?),
         Verb::ScanCancelBacklog => Call::ScanCancelBacklog(given.flow_page()?),
         Verb::ScanSiblingRequests => Call::ScanSiblingRequests(given.page()?),
@@ -161,7 +164,8 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::DescribeExecutions
         | Verb::DescribeGroups
         | Verb::DescribeEdges
-        | Verb::CountEdges => &["flow"],
+        | Verb::CountEdges
+        | Verb::ReadStandings => &["flow"],
         Verb::InsertExecutions => {
             &["rows", "flow", "state", "lane", "kind", "priority", "not_before", "deadline"]
         }
@@ -192,6 +196,7 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         Verb::ReadAttempt => &["key", "number"],
         Verb::InsertEvents => &["rows", "incarnation", "outcome"],
         Verb::ResolveEdges => &["rows", "to"],
+        Verb::ResetEdges => &["rows"],
         Verb::WriteGroups => &["rows", "satisfied", "unsatisfied", "decision"],
         Verb::InsertSiblingRequests | Verb::DeleteSiblingRequests => &["rows", "flow"],
         Verb::ScanUpstreams => &["after", "limit", "by"],
@@ -527,11 +532,7 @@ impl Given<'_> {
     }
 
     fn flip(&self, text: &str) -> Built<EdgeFlip> {
-        let key = self.edge_key(text)?;
-        let nowhere = text.split('>').any(|end| end.starts_with(NOWHERE));
-        if !nowhere && self.seen.group(key.downstream).is_none() {
-            return Err(format!("the session has not locked the group of edge `{text}`"));
-        }
+        let key = self.locked_edge(text)?;
         let resolutions =
             [("satisfied", Resolution::Satisfied), ("unsatisfied", Resolution::Unsatisfied)];
         Ok(EdgeFlip {

@@ -421,6 +421,9 @@ fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
             if dice.percent(15) {
                 rows.push(format!("a>{NOWHERE}"));
             }
+            if verb == Verb::ResetEdges {
+                return words(verb).with("rows", &rows);
+            }
             let to = dice.pick(&["satisfied", "unsatisfied"]);
             words(verb).with("rows", &rows).with("to", &[to])
         }
@@ -525,6 +528,7 @@ fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
         Verb::ReadFlow
         | Verb::UnhandledFailure
         | Verb::CountEdges
+        | Verb::ReadStandings
         | Verb::DescribeSummary
         | Verb::DescribeFlow
         | Verb::DescribeExecutions

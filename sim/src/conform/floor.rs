@@ -76,6 +76,7 @@ const EXCEPTIONS: &[(Verb, Cell, bool, &str)] = &[
     (Verb::LockUnnumberedEvents, Cell::RowGone, false, "it names no row"),
     (Verb::ClaimExecutions, Cell::RowGone, false, "it names no row"),
     (Verb::WriteGroups, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::ResetEdges, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::WriteJoins, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::WriteFlow, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::WriteRequest, Cell::GuardFalse, false, "it guards nothing but the key"),

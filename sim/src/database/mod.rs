@@ -18,6 +18,7 @@ mod listings;
 mod locks;
 mod mutants;
 mod reads;
+mod replay;
 mod rows;
 mod scans;
 mod session;

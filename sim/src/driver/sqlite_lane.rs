@@ -15,8 +15,8 @@ use sluicegate::storage::sqlite::{Offload, SqliteOptions, SqliteStorage};
 use sluicegate::storage::{
     Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventId, EventKey,
     EventPosition, ExecutionWrite, Flow, Grant, Group, Inserted, NewEvent, NewExecution, Position,
-    Request, RequestKey, Result, SiblingRequest, Snapshot, Storage, StreamHead, Submission,
-    Subscription, Summary, Transaction, Verb,
+    Request, RequestKey, Resolution, Result, SiblingRequest, Snapshot, Storage, StreamHead,
+    Submission, Subscription, Summary, Transaction, Verb,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
@@ -239,7 +239,8 @@ struct Touched {
     clock: Option<Timestamp>,
     executions: BTreeSet<ExecutionId>,
     groups: BTreeSet<ExecutionId>,
-    flips: BTreeMap<EdgeKey, EdgeFlip>,
+    /// What became of edges that are not new: by whom they were resolved, if at all.
+    flips: BTreeMap<EdgeKey, Option<EdgeFlip>>,
     flows: Vec<Flow>,
     edges: Vec<Edge>,
     submissions: Vec<Submission>,
@@ -378,7 +379,10 @@ impl Note for Touched {
     }
     fn resolve_edges(&mut self, rows: &[EdgeFlip], reply: &Vec<EdgeKey>) {
         let flipped = rows.iter().filter(|row| reply.binary_search(&row.key).is_ok());
-        self.flips.extend(flipped.map(|row| (row.key, *row)));
+        self.flips.extend(flipped.map(|row| (row.key, Some(*row))));
+    }
+    fn reset_edges(&mut self, keys: &[EdgeKey], _: &u64) {
+        self.flips.extend(keys.iter().map(|key| (*key, None)));
     }
     fn write_groups(&mut self, rows: &[Group], _: &u64) {
         self.groups.extend(rows.iter().map(|row| row.downstream));
@@ -500,8 +504,8 @@ fn read_back(world: &mut World, backend: &mut Backend, touched: &Touched) -> Res
     for (key, flip) in &touched.flips {
         let before = mirror.edge(*key).cloned();
         let after = before.clone().map(|edge| Edge {
-            resolution: flip.resolution,
-            upstream_incarnation: Some(flip.upstream_incarnation),
+            resolution: flip.map_or(Resolution::Pending, |flip| flip.resolution),
+            upstream_incarnation: flip.map(|flip| flip.upstream_incarnation),
             ..edge
         });
         rows.edges.push(Change { before, after });

@@ -3,7 +3,8 @@
 use std::any::Any;
 
 use sluicegate::identity::ExecutionId;
-use sluicegate::state::ClosePolicy;
+use sluicegate::replay::Standing;
+use sluicegate::state::{ClosePolicy, State};
 use sluicegate::storage::conformance::{Concurrency, Subject, run_all, run_some};
 use sluicegate::storage::{
     ChangeId, ClaimQuery, CountQuery, Edge, EdgeFlip, EdgeKey, EdgeListing, Execution,
@@ -365,6 +366,36 @@ async fn growth_that_reads_wrongly_is_rejected() {
     ];
     for (case, reply) in replies {
         rejects(case, of_reply(reply)).await;
+    }
+}
+
+#[tokio::test]
+async fn replays_that_read_or_write_wrongly_are_rejected() {
+    let replies: [(&str, Tamper); 3] = [
+        ("standings_come_in_id_order", |_, rows| {
+            change::<Vec<Standing>>(rows, |rows| rows.reverse());
+        }),
+        ("standings_show_what_the_transaction_wrote", |_, rows| {
+            change::<Vec<Standing>>(rows, |rows| rows[0].state = State::Ready);
+        }),
+        ("an_edge_that_is_reset_is_pending_again", |verb, found| {
+            if verb == Verb::ResetEdges {
+                change::<u64>(found, |found| *found += 1);
+            }
+        }),
+    ];
+    for (case, reply) in replies {
+        rejects(case, of_reply(reply)).await;
+    }
+    let forgetful: Tamper = |verb, keys| {
+        if verb == Verb::ResetEdges {
+            change::<Vec<EdgeKey>>(keys, |keys| keys.truncate(1));
+        }
+    };
+    for case in
+        ["an_edge_that_is_reset_is_pending_again", "an_edge_that_is_reset_is_resolved_again"]
+    {
+        rejects(case, of_arguments(forgetful)).await;
     }
 }
 

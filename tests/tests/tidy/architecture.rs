@@ -24,6 +24,7 @@ const PURE: &[&str] = &[
     "engine/src/graph.rs",
     "engine/src/identity.rs",
     "engine/src/policy.rs",
+    "engine/src/replay.rs",
     "engine/src/retry.rs",
     "engine/src/state.rs",
     "engine/src/summary.rs",

@@ -48,6 +48,7 @@ mod groups;
 mod growth;
 mod listings;
 mod plans;
+mod replays;
 mod requests;
 mod rows;
 mod scans;
@@ -161,6 +162,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         concurrency::cases,
         feed::cases,
         growth::cases,
+        replays::cases,
     ]
     .into_iter()
     .flat_map(|cases| cases())

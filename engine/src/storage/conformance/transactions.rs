@@ -250,6 +250,7 @@ async fn empty_lists_change_nothing<S: Subject>(scene: Scene<'_, S>) -> Verdict 
     ensure_same!(transaction.write_groups(&[]).await?, 0, "written groups");
     ensure_same!(transaction.with_pending_edges(&[]).await?, [], "upstreams");
     ensure_same!(transaction.read_closings(&[]).await?, [], "closings");
+    ensure_same!(transaction.reset_edges(&[]).await?, 0, "reset edges");
     ensure_same!(transaction.read_edges(&[]).await?, [], "edges");
     ensure_same!(transaction.read_ancestry(&[]).await?, [], "edges above");
     ensure_same!(transaction.write_positions(&[]).await?, 0, "written positions");

@@ -1,6 +1,7 @@
 //! From columns to the rows of summaries and lists.
 
-use super::{Columns, FromColumns, Read, corrupt};
+use super::{Columns, FromColumns, Read, corrupt, execution_id};
+use crate::replay::Standing;
 use crate::state::State;
 use crate::storage::{
     ChangeId, Execution, Flow, FlowView, ListedExecution, Result, Summary, codes,
@@ -58,6 +59,19 @@ impl FromColumns for Counted {
             delayed: row.boolean("delayed")?,
             executions: row.code("executions", |value| value.try_into().ok())?,
             finished_at: row.optional_timestamp("finished_at")?,
+        })
+    }
+}
+
+impl FromColumns for Standing {
+    const TABLE: &'static str = "execution";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        Ok(Standing {
+            id: execution_id(row, "id")?,
+            state: row.state()?,
+            cause: row.optional_code("cause", codes::cause_of)?,
+            incarnation: row.u32("incarnation")?,
         })
     }
 }

@@ -17,6 +17,7 @@ mod notices;
 mod options;
 mod parameters;
 mod pool;
+mod replay;
 mod snapshot;
 mod statements;
 mod summaries;

@@ -19,6 +19,7 @@ use super::lent::Lent;
 use super::link::Link;
 use super::parameters::Parameters;
 use super::pool::{Begin, Shared};
+use super::replay::{read_standings, reset_edges};
 use super::summaries::{
     count_executions, delete_flow_changes, insert_summary, lock_summaries, unhandled_failure,
     write_summary,
@@ -219,7 +220,7 @@ async fn insert_groups(link: &mut Link, rows: &[Group]) -> Result<()> {
 }
 
 /// The three columns of the keys of edges.
-fn of_edges<'a>(keys: impl Iterator<Item = &'a EdgeKey> + Clone) -> Parameters {
+pub(super) fn of_edges<'a>(keys: impl Iterator<Item = &'a EdgeKey> + Clone) -> Parameters {
     let leaving = keys.clone().find(|key| key.downstream.partition != key.upstream.partition);
     assert_eq!(leaving, None, "an edge leaves its flow");
     Parameters::new()

@@ -14,6 +14,7 @@ mod listings;
 mod migrate;
 mod offload;
 mod pool;
+mod replay;
 mod snapshot;
 mod summaries;
 mod transaction;

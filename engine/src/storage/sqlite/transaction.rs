@@ -20,6 +20,7 @@ use super::growth::{count_edges, read_ancestry, read_edges};
 use super::lent::Lent;
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
+use super::replay::{read_standings, reset_edges};
 use super::summaries::{
     count_executions, delete_flow_changes, insert_summary, lock_summaries, unhandled_failure,
     write_summary,
@@ -323,7 +324,7 @@ fn insert_edges(session: Session<'_>, rows: &[Edge]) -> Result<()> {
     Ok(())
 }
 
-fn assert_one_partition(key: EdgeKey) {
+pub(super) fn assert_one_partition(key: EdgeKey) {
     let (downstream, upstream) = (key.downstream, key.upstream);
     assert_eq!(downstream.partition, upstream.partition, "an edge leaves its flow: {key:?}");
 }

@@ -1,0 +1,13 @@
+-- Guards nothing: the executions of one flow.
+select
+  partition,
+  id,
+  state,
+  cause,
+  incarnation
+from execution
+where partition = :partition
+and flow = :flow
+and id >= :first
+and id <= :last
+order by id

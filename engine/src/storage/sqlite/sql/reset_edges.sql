@@ -1,0 +1,8 @@
+-- Guards nothing but the key: an edge waits again, whatever it was.
+update edge
+set
+  resolution = 0,
+  upstream_incarnation = null
+where partition = :partition
+and downstream = :downstream
+and upstream = :upstream
