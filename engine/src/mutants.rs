@@ -91,6 +91,7 @@ mutants! {
     P68 "events numbered before the stream head is locked" "I17";
     S01 "failing groups at the head of a full plan hide the groups behind them" "I8";
     S02 "a snooze is charged and forgets its delay" "I11";
+    S20 "a tag is set without a record of its call" "I16";
     S03 "a satisfied decision releases a member of a cancelled flow" "I12";
 }
 

@@ -142,6 +142,13 @@ pub enum Observation {
         /// It said that nothing is left to cancel.
         done: bool,
     },
+    /// A call to hang a tag on a flow was acknowledged.
+    FlowTagged {
+        /// The flow.
+        flow: FlowKey,
+        /// The id of the call.
+        request: RequestId,
+    },
     /// A call to cancel an execution was answered.
     ExecutionCancelled {
         /// The execution.

@@ -1,5 +1,5 @@
-//! The operations of the public handle: submit, extend, replay, claim, reports, renewals, cancels
-//! and reads. Each file holds one transaction's body and the pure decision that it takes.
+//! The operations of the public handle: submit, extend, claim, reports, renewals, cancels, tags and
+//! reads. Each file holds one transaction's body and the pure decision that it takes.
 
 pub mod cancel;
 pub mod claim;
@@ -12,3 +12,4 @@ pub mod replay;
 pub mod report;
 pub mod set_policy;
 pub mod submit;
+pub mod tag;

@@ -108,6 +108,7 @@ impl Submit {
             closing: None,
             closed_by: None,
             revision: 0,
+            tags: crate::storage::Tags::default(),
             content_hash,
             request,
             created_at: Timestamp::default(),

@@ -18,7 +18,7 @@ use crate::storage::{
     Attempt, AttemptKey, ConsumerName, Definition, Edge, EdgeKey, Event, EventId, EventKey,
     Execution, ExecutionView, FedGroup, FeedRows, Flow, Grant, Group, Lease, Member, NewEvent,
     NumberedEvent, PendingEdge, Position, Request, RequestKey, Result, SiblingRequest,
-    StorageError, StreamHead, StreamId, Submission, SubmissionKey, Subscription, Timeline,
+    StorageError, StreamHead, StreamId, Submission, SubmissionKey, Subscription, Tags, Timeline,
     UnnumberedEvent,
 };
 use crate::time::Timestamp;
@@ -156,6 +156,13 @@ trait Read: Columns {
         self.code("state", State::from_code)
     }
 
+    fn tags(&mut self) -> Result<Tags> {
+        let stored = self.text("tags")?;
+        let tags = Tags::of_text(stored.as_deref());
+        let shown = || shown_text(stored.as_deref().unwrap_or_default().as_bytes());
+        self.whole("tags", tags, &shown())
+    }
+
     fn closing(&mut self) -> Result<Option<ClosePolicy>> {
         self.optional_code("closing", codes::close_policy_of)
     }
@@ -282,6 +289,7 @@ impl FromColumns for Flow {
             closing: row.closing()?,
             closed_by: row.uuid("closed_by")?.map(RequestId),
             revision: row.code("revision", |value| value.try_into().ok())?,
+            tags: row.tags()?,
             content_hash: row.content_hash()?,
             request: RequestId(row.id("request")?),
             created_at: row.timestamp("created_at")?,

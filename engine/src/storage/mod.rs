@@ -28,6 +28,7 @@ pub mod schema;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod summaries;
+pub mod tags;
 pub mod verbs;
 
 use std::future::Future;
@@ -40,6 +41,7 @@ pub use listings::*;
 pub use requests::*;
 pub use rows::*;
 pub use summaries::*;
+pub use tags::Tags;
 pub use verbs::{Descriptor, Kind, Verb};
 
 /// How the verbs of a [`Snapshot`] relate to each other.

@@ -9,6 +9,7 @@ use crate::identity::{ExecutionId, FlowId, FlowKey, Partition, RequestId};
 use crate::policy::{AcceptSet, Decision, JoinPolicy};
 use crate::retry::RetryPolicy;
 use crate::state::{Cause, ClosePolicy, Outcome, State};
+use crate::storage::Tags;
 use crate::time::Timestamp;
 
 /// Whether an insert with `on conflict do nothing` wrote its row.
@@ -57,6 +58,8 @@ pub struct Flow {
     pub closed_by: Option<RequestId>,
     /// Grows with every extension.
     pub revision: u64,
+    /// What operators have noted on it.
+    pub tags: Tags,
     /// Hash of the canonical spec.
     pub content_hash: [u8; 32],
     /// The call that wrote it.

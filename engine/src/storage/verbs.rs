@@ -148,8 +148,8 @@ macro_rules! with_verbs {
             /// Locks a flow and returns it as it stands once its lock is held, if there is one.
             LockFlow lock_flow: Lock, flow,
                 (key: $crate::identity::FlowKey) -> Option<$crate::storage::Flow>;
-            /// Stores how a locked flow was closed, by which call, and its revision, and nothing
-            /// else of it; returns how many rows it found.
+            /// Stores how a locked flow was closed, by which call, its revision and its tags, and
+            /// nothing else of it; returns how many rows it found.
             WriteFlow write_flow: Write, flow, (row: $crate::storage::Flow) -> u64;
             /// Records a call that took effect; one that exists stays as it is. Waits while another
             /// transaction holds the key in flight.

@@ -32,7 +32,7 @@ pub(crate) enum Role {
     Dispatcher,
     /// Runs the reconcilers.
     Reconciler,
-    /// Cancels the flow or an execution, or exchanges the policy of a join.
+    /// Cancels the flow or an execution, exchanges the policy of a join, or hangs a tag on a flow.
     Operator,
     /// Brings summaries up to date.
     Projector,

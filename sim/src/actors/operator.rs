@@ -5,6 +5,7 @@
 mod cancel_execution;
 mod cancel_flow;
 mod set_policy;
+mod set_tag;
 
 use std::time::Duration;
 
@@ -52,6 +53,7 @@ acts! {
     cancel_flow 3;
     cancel_execution 1;
     set_policy 1;
+    set_tag 1;
 }
 
 pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {

@@ -176,7 +176,7 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::InsertCancelBacklog
         | Verb::DeleteCancelBacklog => &["flows"],
         Verb::WriteJoins => &["rows", "policy", "edges"],
-        Verb::WriteFlow => &["flow", "closing", "revision"],
+        Verb::WriteFlow => &["flow", "closing", "revision", "tag"],
         Verb::InsertRequest | Verb::WriteRequest => &["flow", "request", "reply"],
         Verb::ReadRequest => &["flow", "request"],
         Verb::ReadMembers => &["flow", "after", "limit"],

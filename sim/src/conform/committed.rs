@@ -13,7 +13,7 @@ use crate::database::Database;
 /// varies is left out.
 const TABLES: &[(&str, &[&str])] = &[
     ("submission", &["key", "flow", "request"]),
-    ("flow", &["id", "closing", "closed_by", "revision", "request", "created_at"]),
+    ("flow", &["id", "closing", "closed_by", "revision", "tags", "request", "created_at"]),
     (
         "execution",
         &[
@@ -118,7 +118,7 @@ pub fn of_model(database: &Database, partition: Partition) -> Vec<String> {
         let closing = row.closing.map(codes::close_policy);
         let line = lines.line("flow").add(row.key.id.0).maybe(closing);
         let line = line.maybe(row.closed_by.map(|request| request.0)).add(row.revision);
-        line.add(row.request.0).add(row.created_at.0);
+        line.maybe(row.tags.text()).add(row.request.0).add(row.created_at.0);
     }
     let ids: Vec<_> = database.executions().map(|row| row.id).collect();
     for id in ids {

@@ -445,7 +445,11 @@ fn draw_flow_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Wo
         Verb::WriteFlow => {
             let closing = dice.pick(&["none", "flow_only", "cancel_pending", "cancel_all"]);
             let write = words(verb).with("flow", &[flow]).with("closing", &[closing]);
-            if dice.percent(30) { write.with("revision", &["4"]) } else { write }
+            let write = match dice.percent(30) {
+                true => write.with("revision", &["4"]),
+                false => write,
+            };
+            if dice.percent(30) { write.with("tag", &[dice.pick(&["x", "y"])]) } else { write }
         }
         Verb::WriteRequest => {
             let request = if dice.percent(20) { NOWHERE } else { dice.pick(REQUESTS) };

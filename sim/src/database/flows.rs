@@ -36,7 +36,7 @@ impl Database {
             .into()
     }
 
-    /// Stores how a locked flow was closed and its revision.
+    /// Stores how a locked flow was closed, its revision and its tags.
     pub fn write_flow(
         &mut self,
         session: SessionId,
@@ -48,7 +48,8 @@ impl Database {
         }
         self.write_candidates(session, cursor, |flow: &Flow, _| {
             let Flow { closing, closed_by, revision, .. } = *row;
-            Some(Dirty::Written(Flow { closing, closed_by, revision, ..flow.clone() }))
+            let tags = row.tags.clone();
+            Some(Dirty::Written(Flow { closing, closed_by, revision, tags, ..flow.clone() }))
         })
         .map(|()| Ok(self.written_keys::<Flow>(cursor).len() as u64))
         .into()

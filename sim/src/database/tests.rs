@@ -55,6 +55,7 @@ fn flow() -> Flow {
         closing: None,
         closed_by: None,
         revision: 0,
+        tags: sluicegate::storage::Tags::default(),
         content_hash: [0; 32],
         request: request(1),
         created_at: Timestamp(0),

@@ -36,6 +36,7 @@ sometimes! {
     FlowCancelled "an operator cancelled a flow";
     MemberCancelled "an operator cancelled an execution";
     PolicySet "an operator exchanged the policy of a join";
+    FlowTagged "an operator hung a tag on a flow";
     LeaseRevoked "a cancel ended a live lease";
     Backlogged "a cancel left members to the backlog";
     CancelledInsteadOfReady "a member of a cancelled flow was cancelled where it would be ready";

@@ -154,6 +154,7 @@ impl Trace {
                 0x8_0400 | (cancelled.len() as u64) << 20 | u64::from(*done)
             }
             Observation::ExecutionCancelled { ended, .. } => 0x8_0500 | u64::from(ended.is_some()),
+            Observation::FlowTagged { request, .. } => 0x8_0900 | request.0.as_u64_pair().1 << 20,
             Observation::Granted { holder } => 0x8_0300 | holder.epoch << 20,
             Observation::ListedFlows { flows, .. } => 0x8_0400 | (flows.len() as u64) << 20,
             Observation::ListedExecutions { executions, .. } => {

@@ -169,7 +169,7 @@ fn hash_rows(hash: &mut Wide, world: &World) {
     }
     hash.mix(3);
     for flow in database.flows() {
-        (flow.closing, flow.revision).hash(hash);
+        (flow.closing, flow.revision, &flow.tags).hash(hash);
     }
     hash.mix(database.submissions().count() as u64);
     for attempt in database.attempts() {

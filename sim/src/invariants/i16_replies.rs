@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluicegate::identity::{FlowKey, RequestId};
-use sluicegate::storage::{AttemptEnd, Reported, SubmissionKey};
+use sluicegate::storage::{AttemptEnd, Reported, Request, RequestKey, SubmissionKey};
 
 use super::{Context, Hearing, Invariant, Verdict};
 use crate::history::{Holder, Observation};
@@ -26,6 +26,20 @@ fn check(context: &Context<'_>) -> Verdict {
             return Err(format!("one key stands for two flows: {first:?}, {submission:?}"));
         }
     }
+    check_tags(context)
+}
+
+/// What changes the tags of a flow records its call with them.
+fn check_tags(context: &Context<'_>) -> Verdict {
+    for change in &context.commit.flows {
+        let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
+        let of_flow = |request: &Request| request.key.flow == after.key;
+        let new = context.commit.requests.iter().filter(|request| request.before.is_none());
+        let recorded = new.filter_map(|request| request.after.as_ref()).any(of_flow);
+        if before.tags != after.tags && !recorded {
+            return Err(format!("tags changed without a record of the call: {change:?}"));
+        }
+    }
     Ok(())
 }
 
@@ -42,6 +56,13 @@ fn check_reply(hearing: &Hearing<'_>) -> Verdict {
         }
         Observation::ReportContended { holder, end } => {
             check_not_recorded(hearing, holder, *end, "told as contention")
+        }
+        Observation::FlowTagged { flow, request } => {
+            let key = RequestKey { flow: *flow, request: *request };
+            match hearing.mirror.request(key) {
+                Some(_) => Ok(()),
+                None => Err(format!("a tag was acknowledged, but {key:?} is not recorded")),
+            }
         }
         _ => Ok(()),
     }
@@ -147,6 +168,8 @@ mod tests {
                 .told(Story::submitted(1, true))
                 .ends("key that was never stored"),
             Story::chain().submit_again().ends("one key, two flows"),
+            Story::chain().tag("a.b").ends("tag without a record of its call"),
+            Story::chain().told(Story::flow_tagged()).ends("tag acknowledged, call not recorded"),
         ]
     }
 }

@@ -357,6 +357,19 @@ impl Story {
         self.commit(Commit { flows, ..Commit::default() })
     }
 
+    /// The flow has that tag, and nothing tells who set it.
+    pub(crate) fn tag(self, tag: &str) -> Story {
+        let before = self.mirror.flow(flow_key()).cloned();
+        let after = before.clone().map(|flow| Flow { tags: flow.tags.with(tag, "x"), ..flow });
+        let flows = vec![Change { before, after }];
+        self.commit(Commit { flows, ..Commit::default() })
+    }
+
+    /// The reply to request 6.
+    pub(crate) fn flow_tagged() -> Observation {
+        Observation::FlowTagged { flow: flow_key(), request: request(6) }
+    }
+
     /// The flow comes on the backlog.
     pub(crate) fn backlog(self) -> Story {
         let cancel_backlog = vec![new(flow_key())];

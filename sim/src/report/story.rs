@@ -214,6 +214,9 @@ impl Story<'_> {
                 let count = cancelled.len();
                 format!("is told that {} cancelled {count} members, {progress}", policy.name())
             }
+            Observation::FlowTagged { flow, .. } => {
+                format!("is told that {} has its tag", self.names.flow(*flow))
+            }
             Observation::ExecutionCancelled { execution, ended: None } => {
                 format!("is told that it cancelled {}", self.names.execution(*execution))
             }

@@ -10,7 +10,7 @@ use sluicegate::storage::{
     ChangeId, ClaimQuery, CountQuery, Edge, EdgeFlip, EdgeKey, EdgeListing, Execution,
     ExecutionListing, ExecutionWrite, FedGroup, FeedQuery, FeedRows, Flow, FlowListing, FlowPage,
     Grant, Group, Guarded, MemberQuery, NewEvent, OverdueScan, Page, PlanQuery, Position, Request,
-    ResultChange, SiblingRequest, StreamHead, StreamId, Subscription, Summary, Timeline,
+    ResultChange, SiblingRequest, StreamHead, StreamId, Subscription, Summary, Tags, Timeline,
     UnnumberedQuery, UpstreamScan, Verb,
 };
 use sluicegate::summary::Counted;
@@ -93,6 +93,16 @@ async fn replies_out_of_order_are_rejected() {
         }
     });
     rejects("a_plan_holds_the_groups_of_pending_edges_in_id_order", defect).await;
+}
+
+#[tokio::test]
+async fn tags_that_are_not_stored_are_rejected() {
+    let defect = of_arguments(|verb, row| {
+        if verb == Verb::WriteFlow {
+            change::<Flow>(row, |flow| flow.tags = Tags::default());
+        }
+    });
+    rejects("a_closed_flow_reads_back", defect).await;
 }
 
 #[tokio::test]

@@ -81,6 +81,7 @@ fn flow() -> sluicegate::storage::Flow {
         closing: None,
         closed_by: None,
         revision: 0,
+        tags: sluicegate::storage::Tags::default(),
         content_hash: [0; 32],
         request: RequestId(key().id.0),
         created_at: sluicegate::time::Timestamp(0),

@@ -5,7 +5,7 @@ use super::scene::Scene;
 use super::{Case, Subject, Verdict, ensure_same, table};
 use crate::identity::{FlowId, FlowKey, Partition};
 use crate::state::ClosePolicy;
-use crate::storage::{Flow, Inserted, Snapshot, Transaction};
+use crate::storage::{Flow, Inserted, Snapshot, Tags, Transaction};
 use crate::time::Timestamp;
 
 table! { "flows";
@@ -55,6 +55,7 @@ async fn values_at_the_edges_of_a_flow_read_back<S: Subject>(scene: Scene<'_, S>
         whole(Some(ClosePolicy::CancelPending), 0, u64::MAX >> 1),
         whole(Some(ClosePolicy::CancelAll), i64::MAX, 2),
         Flow { instance_tag: None, namespace: "".into(), ..flow(FLOW) },
+        Flow { tags: Tags::default().with("a.b", ""), ..flow(FLOW) },
         Flow {
             instance_tag: Some("größe=\u{6771}\u{4EAC} 'a' \"b\" \\".into()),
             namespace: "\u{1F680}\u{0301}".into(),

@@ -22,7 +22,7 @@ table! { "requests";
     a_locked_flow_is_its_newest_version:
         "Locks a flow and returns it as it stands once its lock is held, if there is one.";
     a_closed_flow_reads_back:
-        "Stores how a locked flow was closed, by which call, and its revision.";
+        "Stores how a locked flow was closed, by which call, its revision and its tags.";
     nothing_else_of_a_flow_is_stored: "And nothing else of it; returns how many rows it found.";
     the_record_of_a_call_reads_back: "The record of a call, if it took effect.";
     the_record_of_a_call_stays: "Records a call that took effect; one that exists stays as it is.";
@@ -90,7 +90,13 @@ async fn a_closed_flow_reads_back<S: Subject>(scene: Scene<'_, S>) -> Verdict {
     let closings = ClosePolicy::ALL.map(Some).into_iter().chain([None]);
     for (revision, closing) in [0, 1, u64::MAX >> 1, 5].into_iter().zip(closings) {
         let closed_by = closing.map(|_| request(8));
-        let row = Flow { closing, closed_by, revision, ..flow(FLOW) };
+        let tags = match closing {
+            Some(policy) => {
+                crate::storage::Tags::default().with("a.b", "ä\"\n").with("c.d", policy.name())
+            }
+            None => crate::storage::Tags::default(),
+        };
+        let row = Flow { closing, closed_by, revision, tags, ..flow(FLOW) };
         let found = scene
             .commit(async |one| {
                 one.lock_flow(&FLOW).await?;

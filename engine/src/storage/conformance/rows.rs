@@ -51,6 +51,7 @@ pub(super) fn flow(key: FlowKey) -> Flow {
         closing: None,
         closed_by: None,
         revision: 3,
+        tags: crate::storage::Tags::default(),
         content_hash: [9; 32],
         request: request(7),
         created_at: Timestamp(5),

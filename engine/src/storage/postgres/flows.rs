@@ -23,7 +23,8 @@ pub(super) async fn write_flow(link: &mut Link, row: &Flow) -> Result<u64> {
         .flow(row.key)
         .value(row.closing.map(|policy| i16::from(codes::close_policy(policy))))
         .value(row.closed_by.map(|request| request.0))
-        .value(codes::bits(row.revision));
+        .value(codes::bits(row.revision))
+        .value(row.tags.text());
     link.execute(Verb::WriteFlow, parameters).await
 }
 

@@ -154,6 +154,7 @@ async fn insert_flow(link: &mut Link, row: &Flow) -> Result<Inserted> {
         .value(row.closing.map(|policy| i16::from(codes::close_policy(policy))))
         .value(row.closed_by.map(|request| request.0))
         .value(codes::bits(row.revision))
+        .value(row.tags.text())
         .value(row.content_hash.as_slice())
         .value(row.request.0)
         .value(row.created_at.0);

@@ -23,6 +23,7 @@ pub(super) fn write_flow(session: Session<'_>, row: &Flow) -> Result<u64> {
         row.closing.map(codes::close_policy),
         closed_by,
         codes::bits(row.revision),
+        row.tags.text(),
         row.key.partition.0,
         row.key.id.0.as_bytes(),
     ];

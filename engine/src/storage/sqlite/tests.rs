@@ -98,6 +98,7 @@ fn flow(number: u8) -> Flow {
         closing: None,
         closed_by: None,
         revision: 3,
+        tags: crate::storage::Tags::default(),
         content_hash: [number; 32],
         request: request(7),
         created_at: Timestamp(5),

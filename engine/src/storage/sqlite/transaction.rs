@@ -228,6 +228,7 @@ fn insert_flow(session: Session<'_>, row: &Flow) -> Result<Inserted> {
         row.closing.map(codes::close_policy),
         row.closed_by.map(|request| request.0.into_bytes()),
         codes::bits(row.revision),
+        row.tags.text(),
         row.content_hash,
         row.request.0.as_bytes(),
         row.created_at.0,

@@ -39,6 +39,7 @@ impl Given<'_> {
             closing,
             closed_by: closing.map(|_| self.names.request("closer")),
             revision: 0,
+            tags: sluicegate::storage::Tags::default(),
             content_hash: [9; 32],
             request: self.names.request(self.optional("request")?.unwrap_or("submit")),
             created_at: NOW,
@@ -63,7 +64,11 @@ impl Given<'_> {
         let closing = self.choice("closing", &CLOSINGS)?;
         let closed_by = closing.map(|_| self.names.request("closer"));
         let revision = self.number("revision", before.revision)?;
-        Ok(Flow { closing, closed_by, revision, ..before })
+        let tags = match self.optional("tag")? {
+            Some(tag) => before.tags.with("sim.tag", tag),
+            None => before.tags.clone(),
+        };
+        Ok(Flow { closing, closed_by, revision, tags, ..before })
     }
 
     pub(super) fn request_key(&self) -> Built<RequestKey> {

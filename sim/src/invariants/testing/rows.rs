@@ -70,6 +70,7 @@ pub(super) fn flow_row() -> Flow {
         closing: None,
         closed_by: None,
         revision: 0,
+        tags: sluicegate::storage::Tags::default(),
         content_hash: [0; 32],
         request: request(1),
         created_at: START,

@@ -41,6 +41,7 @@ create table sluicegate.flow (
   closing int2,
   closed_by uuid,
   revision int8 not null,
+  tags text,
   content_hash bytea not null,
   request uuid not null,
   created_at int8 not null,

@@ -7,6 +7,7 @@ insert into sluicegate.flow (
   closing,
   closed_by,
   revision,
+  tags,
   content_hash,
   request,
   created_at
@@ -19,8 +20,9 @@ values (
   $5::int2,
   $6::uuid,
   $7::int8,
-  $8::bytea,
-  $9::uuid,
-  $10::int8
+  $8::text,
+  $9::bytea,
+  $10::uuid,
+  $11::int8
 )
 on conflict (partition, id) do nothing

@@ -3,6 +3,7 @@ update sluicegate.flow as f
 set
   closing = $3::int2,
   closed_by = $4::uuid,
-  revision = $5::int8
+  revision = $5::int8,
+  tags = $6::text
 where f.partition = $1::int4
 and f.id = $2::uuid

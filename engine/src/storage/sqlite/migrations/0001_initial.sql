@@ -32,6 +32,7 @@ create table flow (
   closing integer check (closing between 1 and 3),
   closed_by blob check (length(closed_by) = 16),
   revision integer not null check (revision >= 0),
+  tags text,
   content_hash blob not null check (length(content_hash) = 32),
   request blob not null check (length(request) = 16),
   created_at integer not null,

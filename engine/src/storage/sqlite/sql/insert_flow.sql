@@ -7,6 +7,7 @@ insert into flow (
   closing,
   closed_by,
   revision,
+  tags,
   content_hash,
   request,
   created_at
@@ -19,6 +20,7 @@ values (
   :closing,
   :closed_by,
   :revision,
+  :tags,
   :content_hash,
   :request,
   :created_at

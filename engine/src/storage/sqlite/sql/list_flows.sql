@@ -7,6 +7,7 @@ select
   f.closing,
   f.closed_by,
   f.revision,
+  f.tags,
   f.content_hash,
   f.request,
   f.created_at,

@@ -7,6 +7,7 @@ select
   closing,
   closed_by,
   revision,
+  tags,
   content_hash,
   request,
   created_at

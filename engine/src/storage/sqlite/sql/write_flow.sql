@@ -3,6 +3,7 @@ update flow
 set
   closing = :closing,
   closed_by = :closed_by,
-  revision = :revision
+  revision = :revision,
+  tags = :tags
 where partition = :partition
 and id = :id

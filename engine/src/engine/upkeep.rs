@@ -1,0 +1,49 @@
+//! The calls of the public handle that keep a database in order and note things on flows. Never
+//! moves an execution.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::environment::Environment;
+use crate::error::EngineError;
+use crate::identity::{FlowId, RequestId};
+use crate::operations::tag::{self, SetTag};
+use crate::storage::{Consistency, Snapshot, Storage};
+use crate::transact::transact;
+
+impl<S: Storage, E: Environment> Engine<S, E> {
+    /// Hangs a tag on a flow: a value under a dotted name, which is of the form
+    /// `^[a-z][a-z0-9_]*\.[a-z0-9_][a-z0-9_.]*$`. A value that stands under the name is replaced.
+    ///
+    /// A tag is a note of an operator's. Unlike the instance tag, which is fixed at submit and
+    /// which scans, lists and subscriptions filter on, it may change at any time, even when the
+    /// flow is over, and moves nothing. Repeated with the same request id it has no further effect,
+    /// whatever was set since. Errors: `FlowNotFound`; `Invalid` for a name that is not dotted or a
+    /// value with a zero byte; `LimitExceeded` above [`TAG_BYTES_MAX`](tag::TAG_BYTES_MAX) bytes of
+    /// either or [`TAGS_MAX`](tag::TAGS_MAX) tags; `Conflict` if the request id stands for another
+    /// call.
+    pub async fn set_flow_tag(
+        &self,
+        flow: FlowId,
+        tag: &str,
+        value: &str,
+        request: RequestId,
+    ) -> Result<(), EngineError> {
+        let body = SetTag::of(self.flow_key(flow), tag, value, request)?;
+        transact(&self.storage, &self.environment, &self.settings.budget, &body).await?
+    }
+
+    /// The value of a tag of a flow; `None` if it has no such tag.
+    ///
+    /// Errors: `FlowNotFound`; those of a name that no tag has, as [`Engine::set_flow_tag`] says.
+    pub async fn get_flow_tag(
+        &self,
+        flow: FlowId,
+        tag: &str,
+    ) -> Result<Option<Arc<str>>, EngineError> {
+        tag::check_name(tag)?;
+        let mut reader = self.storage.snapshot(Consistency::Statement).await?;
+        let row = reader.describe_flow(&self.flow_key(flow)).await?;
+        Ok(row.ok_or(EngineError::FlowNotFound(flow))?.tags.get(tag).cloned())
+    }
+}
