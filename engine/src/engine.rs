@@ -2,11 +2,8 @@
 //! holds no state of any flow.
 
 mod reads;
-<<<<<<< HEAD
 mod replays;
-=======
 mod upkeep;
->>>>>>> 8893557 (engine: tags of flows, under dotted names and idempotent by request)
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
