@@ -74,6 +74,7 @@ mutants! {
     P46 "subscriber cursor over ids" "I17";
     P47 "subscriber starts at the newest id after a restart" "I17";
     P48 "an unknown commit is told as a failure, without looking for its effect" "I16";
+    P49 "a transaction on SQLite begins as a reader and becomes a writer later" "I15";
     P51 "the cycle check of an extension sees direct edges only" "I8 I18";
     P52 "replay keeps the incarnation" "I1 I2 I3";
     P54 "the projector counts before it locks the summary" "I10";
@@ -84,6 +85,7 @@ mutants! {
     P59 "a cancel passes over members that others have locked" "I8 I12";
     P60 "edges flipped by how their upstreams stood before the locks, as a late event says" "I3";
     P61 "extend reads its upstreams without locking them" "I21 I8";
+    P62 "a fence without the nonce" "I7";
     P63 "the projector passes over change rows whose numbers are below the last one" "I10";
     P64 "replay also starts what succeeded behind a failure" "I2";
     P65 "the stored reply of a report is not found on a re-run" "I16";
@@ -93,6 +95,7 @@ mutants! {
     S02 "a snooze is charged and forgets its delay" "I11";
     S20 "a tag is set without a record of its call" "I16";
     S03 "a satisfied decision releases a member of a cancelled flow" "I12";
+    S30 "commits are acknowledged before they are on the disk" "I19";
 }
 
 #[cfg(feature = "mutants")]

@@ -455,6 +455,13 @@ impl Row for FlowKey {
     }
 }
 
+impl Row for RequestKey {
+    type Key = RequestKey;
+    fn key(&self) -> &RequestKey {
+        self
+    }
+}
+
 impl Row for OutEdge {
     type Key = OutEdge;
     fn key(&self) -> &OutEdge {

@@ -123,12 +123,20 @@ fn on_a_thread_of_its_own(mutant: Mutant, seeds: Seeds) -> Result<Hunt, String> 
     })
 }
 
+/// Where a planted bug shows: what is not in the protocol but in a backend shows there alone.
+pub fn lane(mutant: Mutant) -> LaneKind {
+    match mutant {
+        Mutant::P49 => LaneKind::Sqlite,
+        _ => LaneKind::Model,
+    }
+}
+
 fn search(mutant: Mutant, seeds: Seeds) -> Result<Hunt, String> {
     let watch = Stopwatch::start();
     let mut tried = 0;
     for profile in Profile::ALL {
         let campaign = Campaign {
-            lane: LaneKind::Model,
+            lane: lane(mutant),
             profile,
             engine: EngineKind::Sluicegate,
             mutant: Some(mutant),

@@ -44,6 +44,19 @@ pub enum Profile {
     Swarm,
 }
 
+/// When a commit is acknowledged.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Commits {
+    /// Once it is on the disk.
+    #[default]
+    Synchronous,
+    /// Before that, so that a crash of the database may lose the last of them.
+    Asynchronous,
+}
+
 /// The actors of a universe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Cast {
@@ -126,6 +139,9 @@ pub struct Plan {
     /// Members that one transaction of a cancel looks at.
     #[serde(default = "cancel_batch")]
     pub cancel_batch: u32,
+    /// When commits are acknowledged.
+    #[serde(default)]
+    pub commits: Commits,
     /// Faults stop after so many steps; 0 means that the safety phase runs to its end.
     pub heal_after: u32,
     /// How likely each choice leaves the quiet one.
@@ -235,11 +251,17 @@ impl Campaign {
         let outcome = [0, 6_000, 16_000][usize::from(even(3))];
         let operators = u8::from(even(3) == 1);
         let cancel_batch = [cancel_batch(), 1, 2][usize::from(even(3))];
+        let relaxed = even(4) == 1;
         let faults = self.draw_kinds(tape);
+        let commits = match relaxed && faults.contains(&FaultKind::DatabaseCrash) {
+            true => Commits::Asynchronous,
+            false => Commits::Synchronous,
+        };
         let flow = match &self.flow {
             Some(flow) => flow.clone(),
             None => workload::flow(tape, self.profile.executions_max()),
         };
+        let cast = self.cast(operators);
         let statements = 60 * u32::try_from(flow.executions.len()).unwrap_or(u32::MAX).max(1);
         let spread = u64::from(faults_max + 1) * 65_536 / u64::from(statements);
         Plan {
@@ -248,7 +270,12 @@ impl Campaign {
             mutant: self.mutant.map(|mutant| mutant.id().to_owned()),
             ids_seed,
             flow,
-            cast: self.cast(operators),
+            cast: Cast {
+                // Who follows the feed of such a database has no promise to rely on.
+                subscribers: if commits == Commits::Asynchronous { 0 } else { cast.subscribers },
+                ..cast
+            },
+            commits,
             faults,
             faults_max,
             delays_max: u32::MAX,

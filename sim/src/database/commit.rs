@@ -6,6 +6,7 @@ use sluicegate::storage::{EventKey, EventPosition, Execution};
 use crate::history::{Change, Commit};
 
 use super::Database;
+use super::mutants::mutated;
 use super::rows::{Backlog, Member, TableName, Target, on_table};
 use super::session::SessionId;
 use super::table::{Replaced, Slot, Table};
@@ -47,6 +48,18 @@ impl Database {
         }
         self.session_mut(session).owned = owned;
         self.close_session(session);
+    }
+
+    /// Rolls every open transaction back.
+    pub fn abort_all(&mut self) {
+        for session in self.open_sessions() {
+            self.abort(session);
+        }
+    }
+
+    /// The planted bug that acknowledges commits which are in memory only.
+    pub fn commits_in_memory(&self) -> bool {
+        mutated!(S30)
     }
 
     /// Commits one row and frees it; true if it was written.

@@ -120,6 +120,13 @@ impl Database {
         id
     }
 
+    /// The sessions that have a transaction open.
+    pub(super) fn open_sessions(&self) -> Vec<SessionId> {
+        let numbered = self.sessions.iter().enumerate().filter(|(_, session)| session.open);
+        let id = |at| SessionId::try_from(at).expect("fewer sessions than numbers");
+        numbered.map(|(at, _)| id(at)).collect()
+    }
+
     /// How many rows the session has locked or inserted.
     pub fn locks_held(&self, session: SessionId) -> usize {
         self.session(session).owned.len()

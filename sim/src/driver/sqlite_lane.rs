@@ -10,13 +10,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
+use sluicegate::mutants::{self, Mutant};
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::sqlite::{Offload, SqliteOptions, SqliteStorage};
 use sluicegate::storage::{
     Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventId, EventKey,
     EventPosition, ExecutionWrite, Flow, Grant, Group, Inserted, NewEvent, NewExecution, Position,
-    Request, RequestKey, Resolution, Result, SiblingRequest, Snapshot, Storage, StreamHead,
-    Submission, Subscription, Summary, Transaction, Verb,
+    Request, RequestKey, Resolution, Result, SiblingRequest, Snapshot, Storage, StorageError,
+    StreamHead, Submission, Subscription, Summary, Transaction, Verb,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
@@ -167,6 +168,19 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+impl World {
+    /// Whoever has begun is the only writer until it ends: none of its statements, which nothing
+    /// has struck, finds the file busy.
+    fn found_busy(&mut self, busy: bool) {
+        if !busy {
+            return;
+        }
+        let words = "a statement of an open transaction found the file busy";
+        let verdict = self.judge.commit(&Commit::default(), Some(words));
+        self.violation = self.violation.take().or_else(|| verdict.err());
+    }
+}
+
 /// The SQLite storage as one actor sees it.
 #[derive(Clone)]
 pub(crate) struct GatedStorage {
@@ -197,7 +211,8 @@ impl Storage for GatedStorage {
         let inner = self.inner.clone();
         let run = move |world: &mut World, _: &mut Cursor, _: &Permit| {
             // A file has one writer; the busy handler of the others waits for it.
-            if world.writer.is_some() {
+            let shares = mutants::active() == Some(Mutant::P49);
+            if world.writer.is_some() && !shares {
                 return Step::Wait;
             }
             let opened = now(inner.begin());
@@ -276,9 +291,10 @@ macro_rules! gate {
                 let (actor, session) = (self.actor, self.session);
                 let inner = &mut self.inner;
                 let touched = &mut self.touched;
-                let run = |_: &mut World, _: &mut Cursor, _: &Permit| {
+                let run = |world: &mut World, _: &mut Cursor, _: &Permit| {
                     let backend = inner.as_mut().expect("an open transaction has its connection");
                     let reply = now(backend.$tm($($ta)?));
+                    world.found_busy(matches!(reply, Err(StorageError::Contention(_))));
                     if let Ok(reply) = &reply {
                         Note::$tm(touched $(, $ta)?, reply);
                     }

@@ -164,7 +164,9 @@ impl Storage for ModelStorage {
         let actor = self.actor;
         let open = move |world: &mut World, _: &mut Cursor, _: &Permit| {
             let session = world.database.open_session(actor);
-            world.slots[usize::from(actor)].session = Some(session);
+            let slot = &mut world.slots[usize::from(actor)];
+            slot.session = Some(session);
+            slot.read_what_is_lost = false;
             Step::Done(Ok(session))
         };
         let session = Statement::new(actor, None, Verb::Begin, open).await?;
@@ -222,6 +224,7 @@ macro_rules! model {
                         world.abort(session, actor);
                         return Step::Done(Ok(Err(CommitError::Unknown)));
                     }
+                    world.before_commit();
                     let mut commit = std::mem::take(&mut world.commit);
                     let wrote = world.database.commit(session, &mut commit);
                     world.commit = commit;

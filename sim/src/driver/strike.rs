@@ -3,6 +3,7 @@
 
 use sluicegate::storage::{Contention, StorageError, Verb};
 
+use crate::actors::Role;
 use crate::driver::tally::Sometimes;
 use crate::driver::universe::{Universe, id};
 use crate::driver::world::{
@@ -73,6 +74,10 @@ impl Universe {
                 step_clock(kind);
                 Struck::Goes(Permit::Run)
             }
+            FaultKind::DatabaseCrash => {
+                self.crash_database();
+                Struck::Goes(Permit::Run)
+            }
             _ => {
                 self.kill(index);
                 Struck::Gone
@@ -90,6 +95,10 @@ impl Universe {
             None => Struck::Goes(Permit::Run),
             Some(kind @ (FaultKind::ClockForward | FaultKind::ClockBackward)) => {
                 step_clock(kind);
+                Struck::Goes(Permit::Run)
+            }
+            Some(FaultKind::DatabaseCrash) => {
+                self.crash_database();
                 Struck::Goes(Permit::Run)
             }
             Some(FaultKind::Pause) => {
@@ -119,6 +128,20 @@ impl Universe {
         match kind.contention() {
             Some(contention) => self.fail(index, contention),
             None => self.kill(index),
+        }
+    }
+
+    /// The database crashes and recovers; clients whose flow is lost submit it again.
+    fn crash_database(&mut self) {
+        let (lost, now) = world(|world| {
+            let told = world.told_flow.is_some();
+            world.crash_database();
+            (told && world.told_flow.is_none(), world.now)
+        });
+        let clients = self.actors.iter_mut().filter(|actor| actor.role == Role::Client);
+        for client in clients.filter(|client| lost && client.done) {
+            client.done = false;
+            client.next_at = now;
         }
     }
 

@@ -49,6 +49,7 @@ sometimes! {
     ClaimedWithReport "a worker claimed along with its report";
     StoredReply "a repeated report found its stored reply";
     SessionLingered "a dead client's session kept its locks";
+    TailLost "the database crashed and lost the tail of its log";
     SessionEnded "the storage ended a session that stood idle";
     BudgetSpent "contention lasted beyond a retry budget";
     HealedMidway "faults stopped before the flow had drained";

@@ -12,12 +12,13 @@ use sluicegate::time::Timestamp;
 
 use crate::actors::Role;
 use crate::database::{Database, SessionId};
+use crate::driver::durable::Lagging;
 use crate::driver::tally::{Sometimes, Tally};
 use crate::driver::trace::Trace;
 use crate::faults::{FaultKind, Point, Strikes};
 use crate::history::{ActorId, Commit, Observation};
 use crate::invariants::{Judge, Violation};
-use crate::plan::{EngineKind, LaneKind, Plan};
+use crate::plan::{Commits, EngineKind, LaneKind, Plan};
 use crate::tape::{Chance, Site, Tape};
 
 /// Where virtual time begins on the storage's clock: 2026-01-01, in microseconds.
@@ -79,6 +80,9 @@ pub(crate) struct Slot {
     pub(crate) burst: Option<(Verb, FaultKind, u32)>,
     /// It stood still in the turn that it is at.
     pub(crate) stood_still: bool,
+    /// Its transaction was open when the database lost the tail of its log, and has read what is
+    /// lost: the answer of this call speaks of rows that are no more.
+    pub(crate) read_what_is_lost: bool,
     /// A notification arrived since it last looked.
     pub(crate) noticed: bool,
 }
@@ -163,6 +167,13 @@ impl News {
         self.ended += 1;
         self.asked += 1;
     }
+
+    /// Everyone has to look again: another database has taken the place of this one.
+    pub(crate) fn of_recovery(&mut self) {
+        self.of_everything();
+        self.events += 1;
+        self.placed += 1;
+    }
 }
 
 /// The world of one universe.
@@ -178,6 +189,10 @@ pub(crate) struct World {
     pub(crate) clock_stepped_forward: bool,
     pub(crate) database: Database,
     pub(crate) slots: Vec<Slot>,
+    /// When commits are said to be acknowledged.
+    pub(crate) commits: Commits,
+    /// What is on the disk, while that is not everything.
+    pub(crate) lagging: Option<Box<Lagging>>,
     pub(crate) lingering: Vec<Lingering>,
     pub(crate) late: Vec<LateNotice>,
     /// First actor and number of the dispatchers, which notifications wake.
@@ -239,6 +254,8 @@ impl World {
             clock_stepped_forward: false,
             database: Database::new(),
             slots: Vec::new(),
+            commits: Commits::Synchronous,
+            lagging: None,
             lingering: Vec::new(),
             late: Vec::new(),
             dispatchers: 0..0,
@@ -280,6 +297,8 @@ impl World {
         self.told_flow = None;
         self.slots.clear();
         self.slots.resize_with(actors, Slot::default);
+        self.commits = plan.commits;
+        self.lagging = None;
         self.lingering.clear();
         self.late.clear();
         let first = usize::from(cast.clients + cast.workers);
@@ -412,6 +431,9 @@ impl World {
     /// Hands an observation to the judge.
     pub(crate) fn observe(&mut self, actor: ActorId, observation: &Observation) {
         self.trace.observe(self.now, actor, observation);
+        if self.slots[usize::from(actor)].read_what_is_lost {
+            return;
+        }
         if let Observation::Submitted { flow, .. } = observation {
             self.told_flow.get_or_insert(*flow);
         }

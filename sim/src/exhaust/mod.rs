@@ -19,7 +19,7 @@ use sluicegate::mutants::Mutant;
 
 use crate::driver::{End, Outcome, Universe};
 use crate::faults::FaultKind;
-use crate::plan::{Cast, EngineKind, LaneKind, Odds, Plan};
+use crate::plan::{Cast, Commits, EngineKind, LaneKind, Odds, Plan};
 use crate::report::progress::Stopwatch;
 use crate::tape::Tape;
 
@@ -134,6 +134,7 @@ impl Settings {
             hop_groups_max: 256,
             hop_upstreams_max: 1_000,
             cancel_batch: sluicegate::Settings::default().cancel_batch,
+            commits: Commits::Synchronous,
             heal_after: 0,
             odds: Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
             counting: true,

@@ -52,6 +52,7 @@ faults! {
     CrashWaiting "crash_waiting" Model "the actor is killed while it waits for a row lock";
     CrashAwait "crash_await" Every "the actor is killed while it waits for time to pass";
     LingeringSession "lingering_session" Model "the actor is killed, its session keeps its locks";
+    DatabaseCrash "database_crash" Model "the database crashes and recovers; all sessions end";
     Serialization "serialization_40001" Model "the statement fails with 40001";
     Deadlock "deadlock_40P01" Model "the session is chosen as deadlock victim";
     LockTimeout "lock_timeout_55P03" Model "a lock wait, or a statement, fails with 55P03";
@@ -131,7 +132,9 @@ impl FaultKind {
             Self::Crash | Self::CrashAfter | Self::LingeringSession => {
                 matches!(point, Statement(_))
             }
-            Self::Pause | Self::ClockForward | Self::ClockBackward => answered || point == Await,
+            Self::Pause | Self::ClockForward | Self::ClockBackward | Self::DatabaseCrash => {
+                answered || point == Await
+            }
             Self::StatementTimeout => answered || matches!(point, Wait(_)),
             Self::Serialization => answered,
             Self::Deadlock | Self::LockTimeout => match point {

@@ -20,6 +20,7 @@ mod i15_contention;
 mod i16_replies;
 mod i17_feed;
 mod i18_sequential;
+mod i19_durable;
 mod i21_propagated;
 
 #[cfg(test)]
@@ -29,8 +30,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use sluicegate::identity::{ExecutionId, RequestId};
-use sluicegate::storage::{AttemptEnd, AttemptKey, Execution, Position, Reported};
+use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
+use sluicegate::storage::{AttemptEnd, AttemptKey, Execution, Position, Reported, RequestKey};
 
 use crate::history::{Commit, Holder, Observation};
 use crate::mirror::{Mirror, Row, Table};
@@ -76,6 +77,7 @@ pub static TABLE: &[Invariant] = &[
     i17_feed::INVARIANT,
     i14_filters::INVARIANT,
     i18_sequential::INVARIANT,
+    i19_durable::INVARIANT,
     i21_propagated::INVARIANT,
 ];
 
@@ -148,14 +150,33 @@ impl Row for Acknowledged {
     }
 }
 
-/// A request that was told that it created its flow.
+/// A submit that was told that it created its flow.
 #[derive(Clone, Copy, Debug)]
-struct Created(RequestId);
+pub struct Created {
+    /// The id of the call.
+    pub request: RequestId,
+    /// The flow.
+    pub flow: FlowKey,
+}
 
 impl Row for Created {
     type Key = RequestId;
     fn key(&self) -> &RequestId {
-        &self.0
+        &self.request
+    }
+}
+
+/// A lease of which its worker was told.
+#[derive(Clone, Copy, Debug)]
+pub struct Granted {
+    /// The lease.
+    pub holder: Holder,
+}
+
+impl Row for Granted {
+    type Key = Holder;
+    fn key(&self) -> &Holder {
+        &self.holder
     }
 }
 
@@ -194,6 +215,8 @@ impl Row for Heard {
 pub struct Told {
     reports: Table<Acknowledged>,
     created: Table<Created>,
+    grants: Table<Granted>,
+    calls: Table<RequestKey>,
     heard: Table<Heard>,
 }
 
@@ -213,6 +236,21 @@ impl Told {
         self.created.get(&request).is_some()
     }
 
+    /// The submits that were told that they created their flow.
+    pub fn all_created(&self) -> &[Created] {
+        self.created.rows()
+    }
+
+    /// The leases of which workers were told.
+    pub fn grants(&self) -> &[Granted] {
+        self.grants.rows()
+    }
+
+    /// The answered calls that had a record of their own then.
+    pub fn calls(&self) -> &[RequestKey] {
+        self.calls.rows()
+    }
+
     /// What each subscriber was handed, by its number.
     pub fn subscribers(&self) -> &[Heard] {
         self.heard.rows()
@@ -223,8 +261,15 @@ impl Told {
         self.heard.get(&subscriber)
     }
 
-    fn record(&mut self, observation: &Observation) {
+    fn record(&mut self, observation: &Observation, mirror: &Mirror) {
         match *observation {
+            Observation::Granted { holder } => self.grants.insert_if_absent(&Granted { holder }),
+            Observation::FlowCancelled { flow, request, .. } => {
+                let key = RequestKey { flow, request };
+                if mirror.request(key).is_some() {
+                    self.calls.insert_if_absent(&key);
+                }
+            }
             Observation::Subscribed { subscriber, ref namespace } => {
                 let (namespace, positions) = (namespace.clone(), Vec::new());
                 self.heard.insert_if_absent(&Heard { subscriber, namespace, positions });
@@ -239,8 +284,8 @@ impl Told {
             Observation::Reported { holder, end, reported } => {
                 self.reports.insert_if_absent(&Acknowledged { holder, end, reported });
             }
-            Observation::Submitted { created: true, request, .. } => {
-                self.created.insert_if_absent(&Created(request));
+            Observation::Submitted { created: true, request, flow, .. } => {
+                self.created.insert_if_absent(&Created { request, flow });
             }
             _ => {}
         }
@@ -298,6 +343,8 @@ impl Judge {
         self.mirror.reset();
         self.told.reports.clear();
         self.told.created.clear();
+        self.told.grants.clear();
+        self.told.calls.clear();
         self.told.heard.clear();
     }
 
@@ -342,8 +389,19 @@ impl Judge {
     pub fn observe(&mut self, observation: &Observation) -> Result<(), Violation> {
         let hearing = Hearing { mirror: &self.mirror, told: &self.told, observation };
         self.ask(|invariant| invariant.observe.map_or(Ok(()), |check| check(&hearing)))?;
-        self.told.record(observation);
+        self.told.record(observation, &self.mirror);
         Ok(())
+    }
+
+    /// The database has recovered from a crash, with these rows.
+    pub fn recovered(&mut self, mirror: Mirror) -> Result<(), Violation> {
+        self.mirror = mirror;
+        let Self { propagation, .. } = *self;
+        let rest = Quiescent { mirror: &self.mirror, told: &self.told, propagation };
+        self.ask(|invariant| match invariant.id == i19_durable::INVARIANT.id {
+            true => invariant.quiescent.map_or(Ok(()), |check| check(&rest)),
+            false => Ok(()),
+        })
     }
 
     /// Checks what remains once faults have stopped and the bounds have passed.

@@ -39,6 +39,8 @@ pub(crate) enum Step {
     Commit(Box<Commit>, Option<&'static str>),
     /// An actor was told something.
     Told(Observation),
+    /// The database crashed and recovered, with these rows.
+    Recovered(Box<Mirror>),
     /// Nothing moves any more.
     Quiescent,
 }
@@ -59,6 +61,7 @@ impl History {
             let verdict = match step {
                 Step::Commit(commit, order) => judge.commit(commit, *order),
                 Step::Told(observation) => judge.observe(observation),
+                Step::Recovered(mirror) => judge.recovered(Mirror::clone(mirror)),
                 Step::Quiescent => judge.quiescent(),
             };
             verdict.map_err(|violation| (at, violation))?;
@@ -478,6 +481,12 @@ impl Story {
     /// An actor is told this.
     pub(crate) fn told(mut self, observation: Observation) -> Story {
         self.steps.push(Step::Told(observation));
+        self
+    }
+
+    /// The database crashes, and of this story what an earlier one knows is left.
+    pub(crate) fn recovers(mut self, earlier: Story) -> Story {
+        self.steps.push(Step::Recovered(Box::new(earlier.mirror)));
         self
     }
 

@@ -7,7 +7,8 @@ use crate::driver::tally::Sometimes;
 use crate::failure::Failure;
 use crate::faults;
 use crate::invariants::TABLE;
-use crate::mutants::{Caught, Hunt, score};
+use crate::mutants::{Caught, Hunt, lane, score};
+use crate::plan::LaneKind;
 use crate::report::coverage::Coverage;
 use crate::report::{Paint, first_line};
 use crate::signature::essence;
@@ -203,7 +204,11 @@ pub fn hunts(hunts: &[Hunt], paint: Paint) -> String {
         writeln!(out, "{id}  {seen} after {spent}: {defect}").expect("a string takes any text");
         if let Some(one) = &hunt.detection {
             let (seed, profile) = (one.seed, one.profile.name());
-            writeln!(out, "     cargo sim replay {seed} --profile {profile} --mutant {id}")
+            let lane = match lane(hunt.mutant) {
+                LaneKind::Model => String::new(),
+                lane @ LaneKind::Sqlite => format!(" --lane {}", lane.name()),
+            };
+            writeln!(out, "     cargo sim replay {seed}{lane} --profile {profile} --mutant {id}")
                 .expect("a string takes any text");
         }
     }

@@ -6,6 +6,7 @@ mod leases;
 mod metered;
 mod outcomes;
 mod postgres;
+mod processes;
 mod shutdown;
 mod storage;
 mod supervisor;

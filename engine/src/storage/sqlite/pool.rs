@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::offload::{self, Effort};
 use super::{Location, MIGRATIONS, SqliteOptions, error, migrate};
+use crate::mutants::mutated;
 use crate::storage::schema::{self, Migration, Migrations};
 use crate::storage::{CommitError, Contention, Result, StorageError};
 use crate::time::Timestamp;
@@ -17,10 +18,13 @@ use crate::time::Timestamp;
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// Times that a connection tries to switch a file to a WAL while others do the same.
 const WAL_TRIES_MAX: usize = 8;
-/// Opens a transaction as the only writer.
-const BEGIN_WRITE: &str = "begin immediate";
 /// Prepared statements kept by a connection: every verb, with room to grow.
 const STATEMENTS_MAX: usize = 128;
+
+/// Opens a transaction as the only writer.
+fn begin_as_writer() -> &'static str {
+    if mutated!(P49) { "begin" } else { "begin immediate" }
+}
 
 /// What a connection is borrowed for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,7 +162,7 @@ impl Held {
         let connection = self.connection();
         let without_wait = || {
             connection.busy_timeout(Duration::ZERO)?;
-            let begun = connection.execute_batch(BEGIN_WRITE);
+            let begun = connection.execute_batch(begin_as_writer());
             connection.busy_timeout(self.shared.options.busy_timeout)?;
             begun
         };
@@ -168,7 +172,7 @@ impl Held {
 
     /// Opens a transaction that is the only writer until it ends.
     pub(super) fn begin_write(&mut self) -> Result<()> {
-        self.control(BEGIN_WRITE)
+        self.control(begin_as_writer())
     }
 
     /// Opens a transaction that sees this instant. `begin` alone would see that of its first read.

@@ -1,0 +1,82 @@
+//! I19: what was acknowledged is still there after every crash.
+
+use super::{Acknowledged, Granted, Invariant, Quiescent, Verdict};
+use crate::mirror::Mirror;
+
+pub(super) const INVARIANT: Invariant = Invariant {
+    id: "I19",
+    title: "an acknowledged write survives every crash",
+    commit: None,
+    observe: None,
+    quiescent: Some(check),
+    #[cfg(test)]
+    rejects: tests::rejects,
+};
+
+/// Asked whenever the database has recovered, too.
+fn check(rest: &Quiescent<'_>) -> Verdict {
+    let Quiescent { mirror, told, .. } = rest;
+    for created in told.all_created() {
+        if mirror.flow(created.flow).is_none_or(|row| row.request != created.request) {
+            return Err(format!("a submit was acknowledged and is lost: {created:?}"));
+        }
+    }
+    for report in told.reports() {
+        check_report(mirror, report)?;
+    }
+    for Granted { holder } in told.grants() {
+        if !mirror.holds(holder) && mirror.attempt_of(holder).is_none() {
+            return Err(format!("a grant was acknowledged and is lost: {holder:?}"));
+        }
+    }
+    for call in told.calls() {
+        if mirror.request(*call).is_none() {
+            return Err(format!("a call was acknowledged and is lost: {call:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn check_report(mirror: &Mirror, report: &Acknowledged) -> Verdict {
+    match mirror.attempt_of(&report.holder) {
+        Some(attempt) if attempt.end == report.end => Ok(()),
+        stored => Err(format!("{report:?} was acknowledged and is lost: {stored:?} is stored")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate::state::{ClosePolicy, Outcome};
+    use sluicegate::storage::{AttemptEnd, Reported};
+
+    use crate::history::Observation;
+    use crate::invariants::testing::{History, Story};
+
+    pub(super) fn rejects() -> Vec<History> {
+        let granted = || Story::chain().grant("a");
+        let holder = granted().holder("a");
+        let reported = Reported::Finished(Outcome::Succeeded);
+        let completed = Observation::Reported { holder, end: AttemptEnd::Completed, reported };
+        let policy = ClosePolicy::FlowOnly;
+        let closed = Story::chain().close(policy, &[], 0);
+        vec![
+            Story::chain()
+                .told(Story::submitted(1, true))
+                .recovers(Story::empty())
+                .ends("a flow is lost"),
+            granted()
+                .told(Observation::Granted { holder })
+                .recovers(Story::chain())
+                .ends("a grant is lost"),
+            granted()
+                .complete("a", Outcome::Succeeded)
+                .told(completed)
+                .recovers(granted())
+                .ends("a report is lost"),
+            closed
+                .told(Story::flow_cancelled(policy, &[], true))
+                .recovers(Story::chain())
+                .ends("a cancel is lost"),
+        ]
+    }
+}
