@@ -13,7 +13,8 @@ use super::statements::Statements;
 use super::transaction::PostgresTransaction;
 use super::{PostgresOptions, error};
 use crate::storage::desk::{Desk, Step};
-use crate::storage::{Result, StorageError, schema};
+use crate::storage::schema::{self, StoredVersion};
+use crate::storage::{Result, StorageError};
 use crate::transact::{Body, Run, Verdict};
 
 /// `SQLSTATE` of a savepoint outside of a transaction.
@@ -134,8 +135,10 @@ async fn enter(
     let current = names.iter().map(|name| format!("current_setting('{name}')"));
     let sql = options.in_schema(&format!(
         "savepoint sluicegate; \
-         select count, current_setting('transaction_isolation'), {} \
-         from sluicegate.sluicegate_partitions; \
+         select p.count, current_setting('transaction_isolation'), s.version, \
+         s.least_engine_version, {} \
+         from sluicegate.sluicegate_partitions as p, sluicegate.sluicegate_schema as s \
+         order by s.version desc limit 1; \
          {}",
         current.collect::<Vec<_>>().join(", "),
         setting(&ours)
@@ -159,12 +162,16 @@ fn read(
     let text = |at: usize| row.try_get::<String, _>(at).map_err(|e| error::of_verb(&e));
     let count: i32 = row.try_get(0).map_err(|e| error::of_verb(&e))?;
     schema::check_partitions(count.into(), options.partitions)?;
+    let number = |at: usize| row.try_get::<i32, _>(at).map_err(|e| error::of_verb(&e));
+    let (version, least) = (number(2)?.into(), number(3)?.into());
+    let stored = StoredVersion { version, least_engine_version: least };
+    schema::admit(stored, schema::latest(&options.steps))?;
     let isolation = text(1)?;
     if isolation != ISOLATION {
         let reason = format!("a transaction at {isolation}: the engine needs {ISOLATION}");
         return Err(StorageError::Unsupported(reason.into()));
     }
-    let values = (0..names.len()).map(|nth| text(nth + 2));
+    let values = (0..names.len()).map(|nth| text(nth + 4));
     names.iter().zip(values).map(|(name, value)| Ok(((*name).to_owned(), value?))).collect()
 }
 

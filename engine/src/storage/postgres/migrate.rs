@@ -30,11 +30,11 @@ pub(super) async fn open(options: &PostgresOptions) -> Result<Session, OpenError
     let mut session = Session::open(options).await?;
     let connection = session.connection();
     let version = admitted_version(connection, options).await?;
-    let behind = schema::after(MIGRATIONS, version).next().is_some();
+    let behind = schema::after(&options.steps, version).next().is_some();
     if behind && options.migrations == Migrations::Apply {
         apply(connection, options).await?;
     } else {
-        schema::refuse_behind(MIGRATIONS, version)?;
+        schema::refuse_behind(&options.steps, version)?;
     }
     check_partitions(connection, options).await?;
     Ok(session)
@@ -44,12 +44,12 @@ pub(super) async fn open(options: &PostgresOptions) -> Result<Session, OpenError
 pub(super) async fn pending(options: &PostgresOptions) -> Result<Vec<Migration>, OpenError> {
     let mut session = Session::open(options).await?;
     let version = admitted_version(session.connection(), options).await?;
-    Ok(schema::after(MIGRATIONS, version).copied().collect())
+    Ok(schema::after(&options.steps, version).copied().collect())
 }
 
 /// What an operator runs to make the schema by hand.
 pub(super) fn dump(options: &PostgresOptions) -> String {
-    let steps = MIGRATIONS.iter().map(|migration| {
+    let steps = options.steps.iter().map(|migration| {
         let record = recording(migration, options.partitions);
         format!("{}\n{record}", migration.sql)
     });
@@ -85,7 +85,8 @@ async fn admitted_version(
     let read = || -> sqlx::Result<(i32, i32)> { Ok((row.try_get(0)?, row.try_get(1)?)) };
     let (version, least) = read().map_err(|e| error::of_open(&e))?;
     let (version, least_engine_version) = (version.into(), least.into());
-    Ok(schema::admit(StoredVersion { version, least_engine_version }, SCHEMA_VERSION)?)
+    let stored = StoredVersion { version, least_engine_version };
+    Ok(schema::admit(stored, schema::latest(&options.steps))?)
 }
 
 /// Applies what is pending, in one transaction.
@@ -100,7 +101,13 @@ async fn apply(connection: &mut PgConnection, options: &PostgresOptions) -> Resu
     if version == 0 {
         run(&mut transaction, create).await?;
     }
-    for migration in schema::after(MIGRATIONS, version) {
+    if version > 0 && schema::contracts(&options.steps, version) {
+        // Every transaction has read this table: those of engines that are left behind end first,
+        // and what they begin later is refused.
+        let fence = "lock table sluicegate.sluicegate_schema in access exclusive mode";
+        run(&mut transaction, options.in_schema(fence)).await?;
+    }
+    for migration in schema::after(&options.steps, version) {
         run(&mut transaction, options.in_schema(migration.sql)).await?;
         let record = recording(migration, options.partitions);
         run(&mut transaction, options.in_schema(&record)).await?;

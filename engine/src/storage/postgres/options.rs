@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 
-use super::OpenError;
+use super::{MIGRATIONS, OpenError};
 use crate::identity::PartitionCount;
-use crate::storage::schema::Migrations;
+use crate::storage::schema::{Migration, Migrations};
 
 /// Connections of one storage unless told otherwise.
 pub const CONNECTIONS_MAX: usize = 10;
@@ -63,6 +63,7 @@ pub struct PostgresOptions {
     pub(super) partitions: PartitionCount,
     pub(super) connections_max: usize,
     pub(super) migrations: Migrations,
+    pub(super) steps: Arc<[Migration]>,
     pub(super) acquire_timeout: Duration,
     lock_timeout: Duration,
     statement_timeout: Duration,
@@ -87,6 +88,7 @@ impl PostgresOptions {
             partitions: PartitionCount::default(),
             connections_max: CONNECTIONS_MAX,
             migrations: Migrations::default(),
+            steps: MIGRATIONS.into(),
             acquire_timeout: ACQUIRE_TIMEOUT,
             lock_timeout: LOCK_TIMEOUT,
             statement_timeout: STATEMENT_TIMEOUT,
@@ -150,6 +152,17 @@ impl PostgresOptions {
     #[must_use]
     pub fn migrations(mut self, migrations: Migrations) -> Self {
         self.migrations = migrations;
+        self
+    }
+
+    /// The migrations of a version to come, all of them from the first, instead of [`MIGRATIONS`]: to
+    /// rehearse an upgrade. The storage then counts as an engine that was built for the last.
+    ///
+    /// [`MIGRATIONS`]: super::MIGRATIONS
+    #[must_use]
+    pub fn steps(mut self, steps: impl Into<Arc<[Migration]>>) -> Self {
+        self.steps = steps.into();
+        assert!(!self.steps.is_empty(), "a schema is made by a migration");
         self
     }
 

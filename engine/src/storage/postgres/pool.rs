@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::statements::Statements;
 use super::{OpenError, PostgresOptions, SERVER_VERSION_MIN, error};
+use crate::storage::schema::{self, StoredVersion};
 use crate::storage::{CommitError, Result, StorageError};
 
 /// A statement with its parameters.
@@ -83,11 +84,15 @@ impl Begin {
     fn sql(self) -> &'static str {
         match self {
             Begin::Write => "begin isolation level read committed read write",
-            // `begin` alone would see the instant of its first read.
-            Begin::Read => "begin isolation level repeatable read read only; select 1",
+            Begin::Read => "begin isolation level repeatable read read only",
         }
     }
 }
+
+/// Asks whether a migration has left this engine behind; and holds off one that would, until the
+/// transaction has ended. A reader sees the instant of this, its first read.
+const ADMITTED: &str = "select version, least_engine_version \
+    from sluicegate.sluicegate_schema order by version desc limit 1";
 
 impl Shared {
     /// A pool around a first connection.
@@ -140,12 +145,14 @@ impl Shared {
     /// new one takes its place, and whatever else lay idle is given up with it.
     pub(super) async fn begin(self: &Arc<Self>, begin: Begin) -> Result<Held> {
         let mut held = self.acquire().await?;
-        if let Err(StorageError::Unavailable(_)) = held.control(begin.sql()).await {
-            self.idle().clear();
-            held.session = Some(Session::open(&self.options).await.map_err(of_reopening)?);
-            held.control(begin.sql()).await?;
+        match held.begin(begin).await {
+            Err(StorageError::Unavailable(_)) => {
+                self.idle().clear();
+                held.session = Some(Session::open(&self.options).await.map_err(of_reopening)?);
+                held.begin(begin).await?;
+            }
+            begun => begun?,
         }
-        held.open = Open::Transaction;
         Ok(held)
     }
 }
@@ -193,6 +200,15 @@ fn admit(version: i32, plans: &str, read_only: &str) -> Result<(), OpenError> {
         return Err(OpenError::ReadOnly);
     }
     Ok(())
+}
+
+/// Refuses a database whose newest version admits only newer engines.
+fn admitted(options: &PostgresOptions, row: Option<&PgRow>) -> Result<()> {
+    let row = row.ok_or(StorageError::Corrupt("sluicegate_schema has no row".into()))?;
+    let read = |at: usize| row.try_get::<i32, _>(at).map_err(|e| error::of_verb(&e));
+    let (version, least) = (read(0)?.into(), read(1)?.into());
+    let stored = StoredVersion { version, least_engine_version: least };
+    schema::admit(stored, schema::latest(&options.steps)).map(drop)
 }
 
 /// What it means if no further connection can be opened to a database that was open once.
@@ -263,10 +279,20 @@ impl Held {
         }
     }
 
-    async fn control(&mut self, sql: &'static str) -> Result<()> {
+    /// Begins a transaction, unless a migration has left this engine behind.
+    async fn begin(&mut self, begin: Begin) -> Result<()> {
+        let sql = self.shared.options.in_schema(&format!("{}; {ADMITTED}", begin.sql()));
+        // From here on: where the second statement fails, the first has begun.
+        self.open = Open::Transaction;
         let (limit, connection) = self.ask()?;
-        let done = within(limit, connection.execute(sql)).await;
-        self.answered(done).await.map(drop)
+        let query = sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
+        let row = within(limit, connection.fetch_optional(query)).await;
+        let row = self.answered(row).await?;
+        let admitted = admitted(&self.shared.options, row.as_ref());
+        if admitted.is_err() {
+            self.end().await;
+        }
+        admitted
     }
 
     /// Sends a statement and waits for its rows.

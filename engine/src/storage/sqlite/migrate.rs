@@ -20,24 +20,33 @@ pub const MIGRATIONS: &[Migration] = &[Migration {
 /// The version of the schema that this engine was built for.
 pub const SCHEMA_VERSION: u32 = schema::latest(MIGRATIONS);
 
+/// The newest version.
+const LATEST: &str = "select version, least_engine_version
+    from sluicegate_schema
+    order by version desc
+    limit 1";
+
 /// The version of the database's schema, 0 for none; `Unsupported` if it admits only newer engines.
-pub(super) fn admitted_version(connection: &Connection) -> Result<u32> {
+pub(super) fn admitted_version(connection: &Connection, steps: &[Migration]) -> Result<u32> {
     let known = "select 1 from sqlite_schema where type = 'table' and name = 'sluicegate_schema'";
     let exists = connection.query_row(known, [], |_| Ok(())).optional();
     if exists.map_err(|e| error::of_verb(&e))?.is_none() {
         return Ok(0);
     }
-    let latest = "select version, least_engine_version
-        from sluicegate_schema
-        order by version desc
-        limit 1";
-    let row = connection
-        .query_row(latest, [], |row| {
+    still_admitted(connection, steps)
+}
+
+/// The version of a schema that there is; `Unsupported` if it admits only newer engines.
+pub(super) fn still_admitted(connection: &Connection, steps: &[Migration]) -> Result<u32> {
+    let read = || {
+        let mut statement = connection.prepare_cached(LATEST)?;
+        let stored = statement.query_row([], |row| {
             Ok(StoredVersion { version: row.get(0)?, least_engine_version: row.get(1)? })
-        })
-        .optional();
-    match row.map_err(|e| error::of_verb(&e))? {
-        Some(stored) => schema::admit(stored, SCHEMA_VERSION),
+        });
+        stored.optional()
+    };
+    match read().map_err(|e| error::of_verb(&e))? {
+        Some(stored) => schema::admit(stored, schema::latest(steps)),
         None => Err(StorageError::Corrupt("sluicegate_schema has no row".into())),
     }
 }
@@ -45,11 +54,12 @@ pub(super) fn admitted_version(connection: &Connection) -> Result<u32> {
 /// Applies what is pending, in one transaction; of several processes one does it.
 pub(super) fn apply(
     connection: &Connection,
+    steps: &[Migration],
     partitions: PartitionCount,
     now: Timestamp,
 ) -> Result<()> {
     connection.execute_batch("begin immediate").map_err(|e| error::of_verb(&e))?;
-    let applied = apply_in_transaction(connection, partitions, now).and_then(|()| {
+    let applied = apply_in_transaction(connection, steps, partitions, now).and_then(|()| {
         connection.execute_batch("commit").map_err(|e| match error::of_commit(&e) {
             CommitError::Storage(error) => error,
             CommitError::Unknown => StorageError::Unavailable(e.to_string().into()),
@@ -63,12 +73,13 @@ pub(super) fn apply(
 
 fn apply_in_transaction(
     connection: &Connection,
+    steps: &[Migration],
     partitions: PartitionCount,
     now: Timestamp,
 ) -> Result<()> {
-    let found = admitted_version(connection)?;
+    let found = admitted_version(connection, steps)?;
     let run = || -> rusqlite::Result<()> {
-        for migration in schema::after(MIGRATIONS, found) {
+        for migration in schema::after(steps, found) {
             connection.execute_batch(migration.sql)?;
             connection.execute(
                 "insert into sluicegate_schema (version, least_engine_version, applied_at)

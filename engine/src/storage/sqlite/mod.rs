@@ -71,6 +71,7 @@ pub struct SqliteOptions {
     connections_max: usize,
     offload: Offload,
     migrations: Migrations,
+    steps: Arc<[Migration]>,
     clock: Clock,
 }
 
@@ -90,6 +91,7 @@ impl SqliteOptions {
             connections_max: CONNECTIONS_MAX,
             offload: Offload::default(),
             migrations: Migrations::default(),
+            steps: MIGRATIONS.into(),
             clock: Arc::new(system_clock),
         }
     }
@@ -152,6 +154,15 @@ impl SqliteOptions {
     #[must_use]
     pub fn migrations(mut self, migrations: Migrations) -> Self {
         self.migrations = migrations;
+        self
+    }
+
+    /// The migrations of a version to come, all of them from the first, instead of [`MIGRATIONS`]: to
+    /// rehearse an upgrade. The storage then counts as an engine that was built for the last.
+    #[must_use]
+    pub fn steps(mut self, steps: impl Into<Arc<[Migration]>>) -> Self {
+        self.steps = steps.into();
+        assert!(!self.steps.is_empty(), "a schema is made by a migration");
         self
     }
 

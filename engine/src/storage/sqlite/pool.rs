@@ -8,7 +8,7 @@ use rusqlite::{CachedStatement, Connection, OpenFlags};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::offload::{self, Effort};
-use super::{Location, MIGRATIONS, SqliteOptions, error, migrate};
+use super::{Location, SqliteOptions, error, migrate};
 use crate::mutants::mutated;
 use crate::storage::schema::{self, Migration, Migrations};
 use crate::storage::{CommitError, Contention, Result, StorageError};
@@ -167,12 +167,20 @@ impl Held {
             begun
         };
         let begun = without_wait().map_err(|e| error::of_verb(&e));
-        begun.inspect_err(|error| self.end(error))
+        begun.inspect_err(|error| self.end(error))?;
+        self.check_admitted()
     }
 
     /// Opens a transaction that is the only writer until it ends.
     pub(super) fn begin_write(&mut self) -> Result<()> {
-        self.control(begin_as_writer())
+        self.control(begin_as_writer())?;
+        self.check_admitted()
+    }
+
+    /// Ends a transaction of an engine that a migration has left behind since it was opened.
+    fn check_admitted(&mut self) -> Result<()> {
+        let admitted = migrate::still_admitted(self.connection(), &self.shared.options.steps);
+        admitted.map(drop).inspect_err(|error| self.end(error))
     }
 
     /// Opens a transaction that sees this instant. `begin` alone would see that of its first read.
@@ -275,10 +283,12 @@ fn open_first(options: &SqliteOptions) -> Result<Connection> {
         ));
     }
     let connection = open(options)?;
-    let pending = schema::after(MIGRATIONS, migrate::admitted_version(&connection)?).count();
+    let pending =
+        schema::after(&options.steps, migrate::admitted_version(&connection, &options.steps)?)
+            .count();
     if pending > 0 && options.migrations == Migrations::Apply {
         write_ahead(&connection, options)?;
-        migrate::apply(&connection, options.partitions, (options.clock)())?;
+        migrate::apply(&connection, &options.steps, options.partitions, (options.clock)())?;
     }
     admit(&connection, options)?;
     Ok(connection)
@@ -306,7 +316,8 @@ fn open(options: &SqliteOptions) -> Result<Connection> {
 
 /// Refuses a database that this engine cannot use, and readies the connection for one that it can.
 fn admit(connection: &Connection, options: &SqliteOptions) -> Result<()> {
-    schema::refuse_behind(MIGRATIONS, migrate::admitted_version(connection)?)?;
+    let version = migrate::admitted_version(connection, &options.steps)?;
+    schema::refuse_behind(&options.steps, version)?;
     migrate::check_partitions(connection, options.partitions)?;
     write_ahead(connection, options)?;
     let readied = || {
@@ -356,7 +367,7 @@ pub(super) fn pending(options: &SqliteOptions) -> Result<Vec<Migration>> {
     let version = match (&options.location, &options.vfs) {
         (Location::Memory, _) => 0,
         (Location::File(path), None) if !path.exists() => 0,
-        _ => migrate::admitted_version(&open(options)?)?,
+        _ => migrate::admitted_version(&open(options)?, &options.steps)?,
     };
-    Ok(schema::after(MIGRATIONS, version).copied().collect())
+    Ok(schema::after(&options.steps, version).copied().collect())
 }
