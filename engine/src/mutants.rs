@@ -71,6 +71,7 @@ mutants! {
     P40 "a deadlock is reported as a lost lease" "I15";
     P41 "completion events carry no namespace" "I14";
     P42 "a filter by tag compares the value only" "I14";
+    P45 "the dependency reconciler looks at events only" "I8";
     P46 "subscriber cursor over ids" "I17";
     P47 "subscriber starts at the newest id after a restart" "I17";
     P48 "an unknown commit is told as a failure, without looking for its effect" "I16";

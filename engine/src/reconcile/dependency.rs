@@ -1,13 +1,18 @@
 //! The dependency reconciler: terminal executions that are not propagated, and decided groups whose
 //! downstream is still blocked. Looks at rows, never at events.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::cascade::visit::Visitor;
 use crate::environment::Environment;
 use crate::error::EngineError;
+use crate::mutants::mutated;
 use crate::reconcile::Report;
-use crate::storage::{Consistency, Scope, Snapshot, Storage};
+use crate::storage::{
+    Consistency, FeedQuery, Page, Position, Scope, Snapshot, Storage, StreamId, UpstreamScan,
+};
+use crate::time::Timestamp;
 
 /// One tick over everything that ended at least `stale` ago on the storage's clock; zero compares
 /// no times. Follows what its own hops write.
@@ -24,7 +29,32 @@ pub(crate) async fn tick<S: Storage, E: Environment>(
         let mut reader = visitor.storage.snapshot(Consistency::Statement).await?;
         Some(reader.read_clock().await? - stale)
     };
-    let mut report = visitor.advance(scope, finished_by).await?;
+    let mut report = match mutated!(P45) {
+        true => by_events(&visitor, scope, finished_by).await?,
+        false => visitor.advance(scope, finished_by).await?,
+    };
     report += visitor.repair(scope).await?;
+    Ok(report)
+}
+
+/// A planted bug: what has no event is not looked at.
+async fn by_events<S: Storage, E: Environment>(
+    visitor: &Visitor<'_, S, E>,
+    scope: &Scope,
+    finished_by: Option<Timestamp>,
+) -> Result<Report, EngineError> {
+    let (stream, after, limit) = (StreamId::COMPLETIONS, Position(0), u32::MAX);
+    let page = Page { scope: scope.clone(), after: None, limit };
+    let query = FeedQuery { stream, scope: Scope::default(), after, limit };
+    let mut reader = visitor.storage.snapshot(Consistency::Statement).await?;
+    let found = reader.scan_upstreams(&UpstreamScan { page, finished_by }).await?;
+    let told = reader.read_feed(&query).await?.events;
+    drop(reader);
+    let mut report = Report::default();
+    for id in found {
+        if told.iter().any(|told| told.event.event.execution == id) {
+            report += visitor.visit(BTreeSet::from([id])).await;
+        }
+    }
     Ok(report)
 }
