@@ -1,5 +1,5 @@
-//! An upgrade while the database is in use, on SQLite and on Postgres: engines of two versions on one
-//! schema, and what becomes of the older ones once a migration has left them behind.
+//! An upgrade while the database is in use, on SQLite and on Postgres: engines of two versions on
+//! one schema, and what becomes of the older ones once a migration has left them behind.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -155,8 +155,9 @@ impl PostgresOptions {
         self
     }
 
-    /// The migrations of a version to come, all of them from the first, instead of [`MIGRATIONS`]: to
-    /// rehearse an upgrade. The storage then counts as an engine that was built for the last.
+    /// The migrations of a version to come, all of them from the first, instead of
+    /// [`MIGRATIONS`]: to rehearse an upgrade. The storage then counts as an engine that was built
+    /// for the last.
     ///
     /// [`MIGRATIONS`]: super::MIGRATIONS
     #[must_use]

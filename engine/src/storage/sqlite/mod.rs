@@ -157,8 +157,9 @@ impl SqliteOptions {
         self
     }
 
-    /// The migrations of a version to come, all of them from the first, instead of [`MIGRATIONS`]: to
-    /// rehearse an upgrade. The storage then counts as an engine that was built for the last.
+    /// The migrations of a version to come, all of them from the first, instead of
+    /// [`MIGRATIONS`]: to rehearse an upgrade. The storage then counts as an engine that was built
+    /// for the last.
     #[must_use]
     pub fn steps(mut self, steps: impl Into<Arc<[Migration]>>) -> Self {
         self.steps = steps.into();
