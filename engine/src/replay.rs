@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::Graph;
 use crate::identity::ExecutionId;
-use crate::mutants::mutated;
 use crate::state::{Cause, Outcome, State};
 
 /// Which executions of a flow a replay starts again.
@@ -58,10 +57,7 @@ impl Standing {
 
     /// Its join has to be decided anew when an upstream starts again.
     fn follows(&self) -> bool {
-        let skipped = State::Terminal(Outcome::Skipped);
-        let succeeded = State::Terminal(Outcome::Succeeded);
-        [State::Blocked, skipped].contains(&self.state)
-            || (mutated!(P64) && self.state == succeeded)
+        matches!(self.state, State::Blocked | State::Terminal(Outcome::Skipped))
     }
 
     /// It was cancelled because a join needed it no longer.
