@@ -1,6 +1,7 @@
 //! The public handle. Draws what a call needs once, runs its transaction and tells the dispatchers;
 //! holds no state of any flow.
 
+mod attempts;
 mod reads;
 mod replays;
 mod upkeep;

@@ -92,6 +92,10 @@ mutants! {
     S02 "a snooze is charged and forgets its delay" "I11";
     S20 "a tag is set without a record of its call" "I16";
     S03 "a satisfied decision releases a member of a cancelled flow" "I12";
+    S10 "a resume of an older suspension ends the present one" "I9";
+    S11 "a suspended attempt stays charged" "I11";
+    S12 "a resume makes a member of a cancelled flow ready" "I12";
+    S13 "the stored reply of a resume is not found on a re-run" "I16";
     S30 "commits are acknowledged before they are on the disk" "I19";
 }
 

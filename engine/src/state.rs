@@ -211,7 +211,8 @@ impl State {
             (State::Active, next) => next != State::Active,
             (State::Suspended, next) => matches!(
                 next,
-                State::Ready | State::Terminal(Outcome::Cancelled | Outcome::Expired)
+                State::Ready
+                    | State::Terminal(Outcome::Failed | Outcome::Cancelled | Outcome::Expired)
             ),
         }
     }
@@ -298,7 +299,7 @@ mod tests {
                         "skipped",
                     ]
                 ),
-                ("suspended", vec!["ready", "cancelled", "expired"]),
+                ("suspended", vec!["ready", "failed", "cancelled", "expired"]),
                 ("succeeded", vec![]),
                 ("failed", vec![]),
                 ("cancelled", vec![]),

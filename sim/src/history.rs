@@ -156,6 +156,15 @@ pub enum Observation {
         /// How it had ended before; `None` if the call ended it.
         ended: Option<Outcome>,
     },
+    /// A call to resume an execution was answered.
+    Resumed {
+        /// The execution.
+        execution: ExecutionId,
+        /// The suspension that the call named.
+        epoch: u64,
+        /// What the reply said; `None` if it was refused.
+        reported: Option<Reported>,
+    },
     /// A reader was shown the flows that match a filter, while nothing moved.
     ListedFlows {
         /// Partitions, namespace and tag.

@@ -80,6 +80,9 @@ pub struct Cast {
     /// Subscribers; every second one wants the events of the flow's namespace only.
     #[serde(default)]
     pub subscribers: u8,
+    /// Those who resume what is suspended; without one no worker suspends.
+    #[serde(default)]
+    pub resumers: u8,
 }
 
 impl Cast {
@@ -93,6 +96,7 @@ impl Cast {
             + self.projectors
             + self.sequencers
             + self.subscribers
+            + self.resumers
     }
 }
 
@@ -261,7 +265,8 @@ impl Campaign {
             Some(flow) => flow.clone(),
             None => workload::flow(tape, self.profile.executions_max()),
         };
-        let cast = self.cast(operators);
+        let resumers = 2 * u8::from(tape.draw(Site::Plan, 3, Chance::Even) == 1);
+        let cast = self.cast(operators, resumers);
         let statements = 60 * u32::try_from(flow.executions.len()).unwrap_or(u32::MAX).max(1);
         let spread = u64::from(faults_max + 1) * 65_536 / u64::from(statements);
         Plan {
@@ -294,8 +299,9 @@ impl Campaign {
         }
     }
 
-    /// Two of each beside the operators; the published system has no summaries and no feed.
-    fn cast(&self, operators: u8) -> Cast {
+    /// Two of each beside the operators; the published system has no summaries, no feed and no
+    /// suspensions.
+    fn cast(&self, operators: u8, resumers: u8) -> Cast {
         let ours = if self.engine == EngineKind::Sluicegate { 2 } else { 0 };
         Cast {
             clients: 2,
@@ -306,6 +312,7 @@ impl Campaign {
             projectors: ours,
             sequencers: ours,
             subscribers: ours,
+            resumers: resumers.min(ours),
         }
     }
 

@@ -36,6 +36,8 @@ pub enum Site {
     TurnOver,
     /// When an operator acts, and how.
     Operate,
+    /// Whether a worker suspends its execution, and how it is resumed.
+    Suspend,
 }
 
 /// One choice: `value` of `0..arity`.

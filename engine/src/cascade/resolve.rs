@@ -203,6 +203,7 @@ mod tests {
             attempt: 0,
             charged: 0,
             give_backs: 0,
+            resumed: None,
             epoch: 0,
             lease: None,
             finished_at: None,

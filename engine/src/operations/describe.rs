@@ -154,7 +154,10 @@ pub enum Explanation {
     /// Its lease is over; the reaper's next tick ends it.
     Overdue,
     /// It waits for a resume, and for nothing else.
-    Suspended,
+    Suspended {
+        /// The epoch of the suspension, by which it is resumed.
+        epoch: u64,
+    },
 }
 
 impl fmt::Display for Explanation {
@@ -185,7 +188,9 @@ impl fmt::Display for Explanation {
                 expires_at.0
             ),
             Self::Overdue => write!(f, "its lease is over and waits for the reaper"),
-            Self::Suspended => write!(f, "suspended until it is resumed"),
+            Self::Suspended { epoch } => {
+                write!(f, "suspended until it is resumed at epoch {epoch}")
+            }
         }
     }
 }
@@ -338,7 +343,7 @@ fn standing(view: ExecutionView, now: Timestamp) -> Explanation {
             worker: view.worker,
             expires_at: row.attempt_over_at().unwrap_or_default(),
         },
-        State::Suspended => Explanation::Suspended,
+        State::Suspended => Explanation::Suspended { epoch: row.epoch },
         State::Ready | State::Blocked => {
             Explanation::Claimable { lane: view.definition.lane, kind: view.definition.kind }
         }

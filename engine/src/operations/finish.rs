@@ -51,15 +51,32 @@ pub(crate) fn finished(
     }
 }
 
-/// The row once its lease has ended and it waits for the next attempt.
+/// The row once its lease, or its suspension, has ended and it waits for the next attempt.
 pub(crate) fn requeued(before: &Execution, not_before: Timestamp) -> Execution {
-    ensure_rule!(before.state == State::Active, "only an active execution goes back to ready");
+    ensure_rule!(
+        matches!(before.state, State::Active | State::Suspended),
+        "only an active or suspended execution goes back to ready"
+    );
     Execution {
         state: State::Ready,
         not_before,
         epoch: before.epoch + u64::from(!mutated!(P34)),
         lease: None,
         charged: before.charged + u32::from(mutated!(P38)),
+        ..*before
+    }
+}
+
+/// The row once its lease has ended and it waits for a resume. The attempt is given back, and not
+/// counted among those that may be.
+pub(crate) fn suspended(before: &Execution) -> Execution {
+    ensure_rule!(before.state == State::Active, "only an active execution is suspended");
+    let given_back = u32::from(before.charged > 0 && !mutated!(S11));
+    Execution {
+        state: State::Suspended,
+        epoch: before.epoch + 1,
+        lease: None,
+        charged: before.charged - given_back,
         ..*before
     }
 }

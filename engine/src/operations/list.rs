@@ -97,6 +97,8 @@ pub struct ExecutionEntry {
     pub incarnation: u32,
     /// Its last granted attempt.
     pub attempt: u32,
+    /// Its epoch, by which a suspended one is resumed.
+    pub epoch: u64,
     /// The worker that holds its lease.
     pub worker: Option<Arc<str>>,
     /// When it ended, once it has, on the storage's clock.
@@ -173,6 +175,7 @@ fn execution(row: ListedExecution, now: Timestamp) -> ExecutionEntry {
         cause: execution.cause,
         incarnation: execution.incarnation,
         attempt: execution.attempt,
+        epoch: execution.epoch,
         worker: row.worker,
         finished_at: execution.finished_at,
     }

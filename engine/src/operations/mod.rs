@@ -10,6 +10,7 @@ pub(crate) mod finish;
 pub mod list;
 pub mod replay;
 pub mod report;
+pub(crate) mod resume;
 pub mod set_policy;
 pub mod submit;
 pub mod tag;

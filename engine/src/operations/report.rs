@@ -41,6 +41,8 @@ pub enum Report {
     Release,
     /// It is to be tried again once so much time has passed: the attempt is given back.
     Snooze(Duration),
+    /// It is to be gone on with once somebody resumes it: the attempt is given back.
+    Suspend,
     /// It is not called for: the execution ends as skipped.
     Skip,
 }
@@ -54,6 +56,7 @@ impl Report {
             Report::FailFatal(_) => AttemptEnd::FailedFatal,
             Report::Release => AttemptEnd::Released,
             Report::Snooze(_) => AttemptEnd::Snoozed,
+            Report::Suspend => AttemptEnd::Suspended,
             Report::Skip => AttemptEnd::Skipped,
         }
     }
@@ -64,7 +67,7 @@ impl Report {
                 Cow::Borrowed(bytes)
             }
             Report::Snooze(delay) => Cow::Owned(micros(*delay).to_be_bytes().to_vec()),
-            Report::Release | Report::Skip => Cow::Borrowed(&[]),
+            Report::Release | Report::Suspend | Report::Skip => Cow::Borrowed(&[]),
         }
     }
 
@@ -83,9 +86,11 @@ impl Report {
             Report::FailRetryable(bytes) if reported == Reported::Finished(Outcome::Failed) => {
                 ResultChange::Set(Arc::clone(bytes))
             }
-            Report::FailRetryable(_) | Report::Release | Report::Snooze(_) | Report::Skip => {
-                ResultChange::Keep
-            }
+            Report::FailRetryable(_)
+            | Report::Release
+            | Report::Snooze(_)
+            | Report::Suspend
+            | Report::Skip => ResultChange::Keep,
         }
     }
 }
@@ -116,7 +121,7 @@ fn replacement(row: &Execution) -> EngineError {
     })
 }
 
-/// What ending a lease without an outcome leads to: the next attempt, or the end of them.
+/// What the end of a lease or of a suspension leads to.
 pub(crate) struct Retry {
     /// The row after it.
     pub after: Execution,
@@ -124,7 +129,7 @@ pub(crate) struct Retry {
     pub reported: Reported,
 }
 
-/// Decides where an execution goes whose attempt ended without a final outcome.
+/// Decides where an execution goes whose attempt or suspension ended without a final outcome.
 ///
 /// `exhausted` is the outcome when no attempt is left; a flow closed with `CancelPending` or
 /// `CancelAll` lets nothing become ready.
@@ -198,6 +203,10 @@ fn decide(report: &Report, row: &Execution, closing: Option<ClosePolicy>, now: T
             retry(row, closing, Outcome::Failed, Duration::ZERO, now)
         }
         Report::Snooze(delay) => give_back(row, closing, *delay, now),
+        Report::Suspend => {
+            let after = finish::suspended(row);
+            Retry { after, reported: Reported::Suspended { epoch: after.epoch } }
+        }
         Report::Skip => finished(Outcome::Skipped),
     }
 }

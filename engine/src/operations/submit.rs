@@ -214,6 +214,7 @@ pub(crate) fn execution(
         attempt: 0,
         charged: 0,
         give_backs: 0,
+        resumed: None,
         epoch: 0,
         lease: None,
         finished_at: None,

@@ -43,7 +43,7 @@ codes! {
     on_satisfied on_satisfied_of OnSatisfied ON_SATISFIED { CancelRemaining = 1, LetRun = 2 }
     attempt_end attempt_end_of AttemptEnd ATTEMPT_ENDS {
         Completed = 1, FailedRetryable = 2, FailedFatal = 3, Released = 4, Expired = 5, Revoked = 6,
-        Snoozed = 7, Skipped = 8
+        Snoozed = 7, Skipped = 8, Suspended = 9
     }
 }
 
@@ -86,9 +86,9 @@ pub fn join_of(stored: StoredJoin) -> Option<JoinPolicy> {
 /// A [`Reported`] in columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoredReport {
-    /// 1 `Finished`, 2 `Requeued`.
+    /// 1 `Finished`, 2 `Requeued`, 3 `Suspended`.
     pub kind: i64,
-    /// Code of the outcome, or the delay in microseconds.
+    /// Code of the outcome, the delay in microseconds, or the bits of the epoch.
     pub value: i64,
 }
 
@@ -99,6 +99,7 @@ pub fn reported(reported: Reported) -> StoredReport {
             StoredReport { kind: 1, value: i64::from(self::outcome(outcome)) }
         }
         Reported::Requeued { delay_us } => StoredReport { kind: 2, value: delay_us },
+        Reported::Suspended { epoch } => StoredReport { kind: 3, value: bits(epoch) },
     }
 }
 
@@ -107,6 +108,7 @@ pub fn reported_of(stored: StoredReport) -> Option<Reported> {
     match stored.kind {
         1 => outcome_of(stored.value).map(Reported::Finished),
         2 => Some(Reported::Requeued { delay_us: stored.value }),
+        3 => Some(Reported::Suspended { epoch: bits_of(stored.value) }),
         _ => None,
     }
 }
@@ -222,11 +224,13 @@ mod tests {
 
     #[test]
     fn reports_and_backoffs_in_columns_read_back_and_mixed_columns_do_not() {
-        for value in [Reported::Finished(Outcome::Skipped), Reported::Requeued { delay_us: -7 }] {
+        let suspended = Reported::Suspended { epoch: u64::MAX };
+        let requeued = Reported::Requeued { delay_us: -7 };
+        for value in [Reported::Finished(Outcome::Skipped), requeued, suspended] {
             assert_eq!(reported_of(reported(value)), Some(value));
         }
         assert_eq!(reported_of(StoredReport { kind: 1, value: 5 }), None);
-        assert_eq!(reported_of(StoredReport { kind: 3, value: 0 }), None);
+        assert_eq!(reported_of(StoredReport { kind: 4, value: 0 }), None);
         for value in [Backoff::Fixed { delay_ms: 9 }, Backoff::default()] {
             assert_eq!(backoff_of(backoff(value)), Some(value));
         }

@@ -17,7 +17,7 @@ use crate::storage::codes::{self, StoredBackoff, StoredJoin, StoredReport};
 use crate::storage::{
     Attempt, AttemptKey, ConsumerName, Definition, Edge, EdgeKey, Event, EventId, EventKey,
     Execution, ExecutionView, FedGroup, FeedRows, Flow, Grant, Group, Lease, Member, NewEvent,
-    NumberedEvent, PendingEdge, Position, Request, RequestKey, Result, SiblingRequest,
+    NumberedEvent, PendingEdge, Position, Request, RequestKey, Result, Resumed, SiblingRequest,
     StorageError, StreamHead, StreamId, Submission, SubmissionKey, Subscription, Tags, Timeline,
     UnnumberedEvent,
 };
@@ -187,6 +187,14 @@ trait Read: Columns {
         let lease = lease.filter(|lease| lease.is_some() == (state == State::Active));
         let columns = "state, nonce, request, granted_at, expires_at";
         self.whole(columns, lease, &format!("part of a lease in state {}", state.name()))
+    }
+
+    fn resumed(&mut self) -> Result<Option<Resumed>> {
+        let epoch = self.optional_code("resumed_epoch", |value| Some(codes::bits_of(value)))?;
+        let outcome = self.optional_code("resumed_outcome", codes::outcome_of)?;
+        let whole = (epoch.is_some() || outcome.is_none())
+            .then(|| epoch.map(|epoch| Resumed { epoch, outcome }));
+        self.whole("resumed_epoch, resumed_outcome", whole, "part of a resume")
     }
 
     fn retry(&mut self) -> Result<RetryPolicy> {
@@ -369,7 +377,8 @@ impl FromColumns for Execution {
         let not_before = row.timestamp("not_before")?;
         let deadline = row.optional_timestamp("deadline")?;
         let (attempt, charged) = (row.u32("attempt")?, row.u32("charged")?);
-        let (give_backs, epoch) = (row.u32("give_backs")?, row.bits("epoch")?);
+        let (give_backs, resumed) = (row.u32("give_backs")?, row.resumed()?);
+        let epoch = row.bits("epoch")?;
         let lease = row.lease(state)?;
         let finished_at = row.optional_timestamp("finished_at")?;
         let retry = row.retry()?;
@@ -387,6 +396,7 @@ impl FromColumns for Execution {
             attempt,
             charged,
             give_backs,
+            resumed,
             epoch,
             lease,
             finished_at,

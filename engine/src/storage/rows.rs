@@ -81,6 +81,22 @@ pub struct Lease {
     pub expires_at: Timestamp,
 }
 
+/// The last resume of an execution: what a repetition of it is answered from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Resumed {
+    /// The epoch of the suspension that it ended.
+    pub epoch: u64,
+    /// How it ended the execution; `None` if it made it ready.
+    pub outcome: Option<Outcome>,
+}
+
+impl Resumed {
+    /// The reply to the resume.
+    pub fn reported(self) -> Reported {
+        self.outcome.map_or(Reported::Requeued { delay_us: 0 }, Reported::Finished)
+    }
+}
+
 /// What decisions read and write of an execution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Execution {
@@ -108,8 +124,10 @@ pub struct Execution {
     pub attempt: u32,
     /// Attempts charged: grants less give-backs.
     pub charged: u32,
-    /// Attempts given back.
+    /// Attempts given back; suspensions are not among them.
     pub give_backs: u32,
+    /// The last suspension that was resumed.
+    pub resumed: Option<Resumed>,
     /// Grows with every grant and every revocation.
     pub epoch: u64,
     /// The live lease; exists exactly while it is active.
@@ -250,6 +268,8 @@ pub enum AttemptEnd {
     Snoozed,
     /// The worker reported that the work is not called for.
     Skipped,
+    /// The worker gave the attempt back, to be gone on with once it is resumed.
+    Suspended,
 }
 
 /// What the end of an attempt led to; also the stored reply of the call that ended it.
@@ -261,6 +281,11 @@ pub enum Reported {
     Requeued {
         /// Microseconds from the report.
         delay_us: i64,
+    },
+    /// It waits until this suspension is resumed.
+    Suspended {
+        /// The epoch of the suspension, by which it is resumed.
+        epoch: u64,
     },
 }
 

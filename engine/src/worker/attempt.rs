@@ -78,6 +78,7 @@ fn end_of(report: &Report) -> &'static str {
         Report::FailFatal(_) => "failed_fatal",
         Report::Release => "released",
         Report::Snooze(_) => "snoozed",
+        Report::Suspend => "suspended",
         Report::Skip => "skipped",
     }
 }

@@ -107,6 +107,13 @@ impl Context {
         self.grant.token()
     }
 
+    /// The epoch by which this execution is resumed if this attempt returns
+    /// [`HandlerError::Suspend`](super::HandlerError): for whoever is to call
+    /// [`Engine::resume`](crate::Engine::resume), which is refused until then.
+    pub fn suspension(&self) -> u64 {
+        self.grant.execution.epoch + 1
+    }
+
     /// Name of the worker.
     pub fn worker(&self) -> &str {
         &self.worker

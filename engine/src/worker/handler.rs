@@ -31,6 +31,9 @@ pub enum HandlerError {
     Fatal(String),
     /// It is too early: try again once so much time has passed. The attempt is given back.
     Snooze(Duration),
+    /// It waits for something outside: suspended until [`Engine::resume`](crate::Engine::resume) is
+    /// called with [`Context::suspension`]. The attempt is given back, however often that happens.
+    Suspend,
     /// It is not called for: the execution ends as skipped, which is no failure.
     Skip,
     /// It was not tried to the end: the attempt is given back, and anybody may claim it at once.
@@ -112,6 +115,7 @@ impl Outcome {
             Err(HandlerError::Retryable(message)) => Self::retryable(message),
             Err(HandlerError::Fatal(message)) => Self::fatal(message),
             Err(HandlerError::Snooze(delay)) => Self::of(Report::Snooze(delay)),
+            Err(HandlerError::Suspend) => Self::of(Report::Suspend),
             Err(HandlerError::Skip) => Self::of(Report::Skip),
             Err(HandlerError::Release) => Self::of(Report::Release),
         }
@@ -172,6 +176,7 @@ mod tests {
         let returned = |result| Outcome::returned::<u8>("kind", result).report;
         assert_eq!(returned(Ok(7)), Report::Complete(Arc::from(*b"7")));
         assert_eq!(returned(Err(HandlerError::Snooze(second))), Report::Snooze(second));
+        assert_eq!(returned(Err(HandlerError::Suspend)), Report::Suspend);
         assert_eq!(returned(Err(HandlerError::Skip)), Report::Skip);
         assert_eq!(returned(Err(HandlerError::Release)), Report::Release);
         let retryable = returned(Err(HandlerError::retryable("later")));

@@ -6,6 +6,7 @@ pub(crate) mod dispatcher;
 pub(crate) mod operator;
 pub(crate) mod projector;
 pub(crate) mod reconciler;
+pub(crate) mod resumer;
 pub(crate) mod sequencer;
 pub(crate) mod subscriber;
 pub(crate) mod worker;
@@ -40,6 +41,8 @@ pub(crate) enum Role {
     Sequencer,
     /// Reads the feed and acknowledges it.
     Subscriber,
+    /// Resumes what is suspended.
+    Resumer,
 }
 
 impl Role {
@@ -54,6 +57,7 @@ impl Role {
             Role::Projector => "projector",
             Role::Sequencer => "sequencer",
             Role::Subscriber => "subscriber",
+            Role::Resumer => "resumer",
         }
     }
 }
@@ -93,6 +97,8 @@ pub(crate) struct Stage<S> {
     pub(crate) sweeps: Sweeps,
     /// Somebody may cancel the flow.
     pub(crate) operated: bool,
+    /// Somebody resumes what is suspended.
+    pub(crate) resumed: bool,
 }
 
 impl<S: Storage> Stage<S> {
@@ -120,5 +126,6 @@ pub(crate) async fn turn<S: Storage>(role: Role, stage: Stage<S>) -> Progress {
         Role::Projector => projector::turn(&stage).await,
         Role::Sequencer => sequencer::turn(&stage).await,
         Role::Subscriber => subscriber::turn(&stage).await,
+        Role::Resumer => resumer::turn(&stage).await,
     }
 }

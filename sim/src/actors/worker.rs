@@ -95,7 +95,7 @@ async fn handle<S: Storage>(stage: &Stage<S>, grant: &Grant, then: Then) -> Vec<
     let mut last_words = LastWords { stage, token, armed: true };
     let mut grants = Vec::new();
     if work(stage, token).await {
-        let report = outcome();
+        let report = if suspends(stage) { Report::Suspend } else { outcome() };
         match then {
             Then::Reports => send(stage, token, report).await,
             Then::ReportsAndClaims => grants = send_and_claim(stage, token, report).await,
@@ -124,6 +124,13 @@ async fn work<S: Storage>(stage: &Stage<S>, token: LeaseToken) -> bool {
             return false;
         }
     }
+}
+
+/// True if the handler wants to be resumed later; once healed, workers answer.
+fn suspends<S: Storage>(stage: &Stage<S>) -> bool {
+    stage.resumed
+        && world(|world| world.faults_on)
+        && choose(Site::Suspend, 2, Chance::Of(16_000)) == 1
 }
 
 /// What the handler reports; drawn when its work completes.

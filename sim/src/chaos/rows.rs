@@ -10,7 +10,7 @@ use sluicegate::retry::RetryPolicy;
 use sluicegate::state::State;
 use sluicegate::storage::codes::{self, StoredBackoff, StoredJoin, StoredReport};
 use sluicegate::storage::{
-    Attempt, AttemptKey, Edge, EdgeKey, EventId, Execution, Group, Lease, NewEvent,
+    Attempt, AttemptKey, Edge, EdgeKey, EventId, Execution, Group, Lease, NewEvent, Resumed,
 };
 use sluicegate::time::Timestamp;
 use sqlx::{Connection, Row};
@@ -52,7 +52,8 @@ const QUERIES: [(&str, &str); 6] = [
     ("f.partition #f.id", "from {}flow as f where {filter} order by f.partition, f.id"),
     (
         "x.partition #x.id #x.flow x.state x.cause x.incarnation x.propagated x.has_in x.has_out \
-         x.not_before x.deadline x.attempt x.charged x.give_backs x.epoch x.nonce #x.request \
+         x.not_before x.deadline x.attempt x.charged x.give_backs x.resumed_epoch \
+         x.resumed_outcome x.epoch x.nonce #x.request \
          x.granted_at x.expires_at x.finished_at x.max_attempts x.backoff x.backoff_delay_ms \
          x.backoff_factor x.backoff_cap_ms x.attempt_timeout_ms x.name",
         "from {}execution as x \
@@ -290,6 +291,15 @@ fn execution(columns: &mut Columns) -> Result<Execution, String> {
     let (propagated, has_in, has_out) = (columns.flag()?, columns.flag()?, columns.flag()?);
     let (not_before, deadline) = (columns.time()?, columns.time_optional()?);
     let (attempt, charged, give_backs) = (columns.small()?, columns.small()?, columns.small()?);
+    let resumed = match (columns.optional()?, columns.optional()?) {
+        (None, None) => None,
+        (Some(epoch), None) => Some(Resumed { epoch: codes::bits_of(epoch), outcome: None }),
+        (Some(epoch), Some(code)) => {
+            let outcome = codes::outcome_of(code).ok_or_else(|| columns.refuse())?;
+            Some(Resumed { epoch: codes::bits_of(epoch), outcome: Some(outcome) })
+        }
+        (None, Some(_)) => return Err(columns.refuse()),
+    };
     let epoch = codes::bits_of(columns.integer()?);
     let (nonce, request) = (columns.optional()?, columns.uuid()?);
     let (granted_at, expires_at) = (columns.time_optional()?, columns.time_optional()?);
@@ -326,6 +336,7 @@ fn execution(columns: &mut Columns) -> Result<Execution, String> {
         attempt,
         charged,
         give_backs,
+        resumed,
         epoch,
         lease,
         finished_at,

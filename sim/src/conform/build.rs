@@ -373,6 +373,7 @@ impl Given<'_> {
                 attempt: 0,
                 charged: 0,
                 give_backs: 0,
+                resumed: None,
                 epoch: 0,
                 lease: None,
                 finished_at: ended.then_some(NOW),
@@ -505,10 +506,9 @@ impl Given<'_> {
         if self.choice("guard", &[("current", false), ("stale", true)])? {
             guard.epoch += STALE;
         }
-        let bytes: Arc<[u8]> = Arc::from(name.as_bytes());
         let result = match self.optional("result")? {
             None => ResultChange::Keep,
-            Some("set") => ResultChange::Set(bytes),
+            Some("set") => ResultChange::Set(Arc::from(name.as_bytes())),
             Some("clear") => ResultChange::Clear,
             Some(other) => return Err(format!("`{other}` is no result; write set or clear")),
         };
@@ -523,6 +523,7 @@ impl Given<'_> {
             cause: ended.then_some(Cause::Handler),
             propagated: ended && propagated,
             not_before: Timestamp(self.number("not_before", before.not_before.0)?),
+            resumed: super::suspensions::resumed(&before, state),
             epoch: before.epoch + 1,
             lease,
             finished_at: ended.then_some(NOW),

@@ -28,6 +28,7 @@ const TABLES: &[(&str, &[&str])] = &[
             "deadline",
             "attempt",
             "charged",
+            "resumed_epoch",
             "epoch",
             "nonce",
             "request",
@@ -204,6 +205,7 @@ impl Lines {
         let line = line.maybe(row.cause.map(codes::cause)).add(row.incarnation);
         let line = line.add(row.propagated).add(row.has_in).add(row.not_before.0);
         let line = line.maybe(row.deadline.map(|at| at.0)).add(row.attempt).add(row.charged);
+        let line = line.maybe(row.resumed.map(|resumed| resumed.epoch));
         let line = line.add(row.epoch).maybe(row.lease.map(|lease| lease.nonce));
         let line = line.maybe(row.lease.map(|lease| lease.request.0));
         let line = line.maybe(row.lease.map(|lease| lease.granted_at.0));

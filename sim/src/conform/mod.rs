@@ -15,5 +15,6 @@ pub mod run;
 pub mod seen;
 pub mod server;
 pub mod spec;
+mod suspensions;
 pub mod tell;
 pub mod words;

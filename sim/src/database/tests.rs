@@ -78,6 +78,7 @@ fn member(number: u16, state: State) -> NewExecution {
             attempt: 0,
             charged: 0,
             give_backs: 0,
+            resumed: None,
             epoch: 0,
             lease: None,
             finished_at: state.is_terminal().then_some(NOW),

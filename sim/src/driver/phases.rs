@@ -9,6 +9,7 @@ use sluicegate::state::State;
 use sluicegate::storage::{EventId, Group, Resolution};
 use sluicegate::time::micros;
 
+use crate::actors::resumer::RESUMED_AFTER;
 use crate::actors::worker::{LEASE, WORK_MAX};
 use crate::actors::{Role, Sweeps};
 use crate::database::Database;
@@ -360,6 +361,11 @@ impl Universe {
         let clock_step = Duration::from_micros(back.unsigned_abs())
             + if forward { LEASE } else { Duration::ZERO };
         let executions = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        // What is suspended when faults stop waits for somebody outside first.
+        let resumed_after = match self.plan.cast.resumers {
+            0 => Duration::ZERO,
+            _ => RESUMED_AFTER,
+        };
         Bounds::of(
             &nodes,
             &edges,
@@ -369,7 +375,7 @@ impl Universe {
                 backoff_longest: Duration::ZERO,
                 clock_step,
                 stale_after: Duration::from_micros(SIGMA_US.unsigned_abs()),
-                claim_delay: attempt * executions + Duration::from_secs(4),
+                claim_delay: attempt * executions + Duration::from_secs(4) + resumed_after,
                 attempt_limit: attempt,
                 tick: Duration::from_secs(2),
                 // Healed workers give nothing back.

@@ -188,7 +188,8 @@ impl Universe {
             | Role::Operator
             | Role::Projector
             | Role::Sequencer
-            | Role::Subscriber => false,
+            | Role::Subscriber
+            | Role::Resumer => false,
             // Only commits that wrote wake an idle actor.
             Role::Worker => {
                 actor.seen != world.news.watched_by(actor.role) && actor.next_at == i64::MAX

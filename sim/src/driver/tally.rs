@@ -43,6 +43,9 @@ sometimes! {
     Skipped "an execution was skipped";
     SkippedByCascade "one hop skipped more than one execution";
     Requeued "an attempt was retried";
+    Suspended "a worker suspended its execution";
+    Resumed "a suspended execution was resumed";
+    ResumeRefused "a resume named another suspension than the present one";
     Exhausted "the attempts of an execution were exhausted";
     Expired "the reaper ended a lease";
     DuplicateSubmit "a submit found its flow";
@@ -162,12 +165,14 @@ impl Tally {
                     Some(Cause::Sibling) => self.sometimes(Sometimes::SiblingCancelled),
                     Some(Cause::Operator) => self.sometimes(Sometimes::MemberCancelled),
                     _ if !commit.requests.is_empty() => self.sometimes(Sometimes::FlowCancelled),
-                    _ if before == State::Blocked || before == State::Active => {
+                    _ if matches!(before, State::Blocked | State::Active | State::Suspended) => {
                         self.sometimes(Sometimes::CancelledInsteadOfReady);
                     }
                     _ => {}
                 },
                 (State::Active, State::Ready) => self.sometimes(Sometimes::Requeued),
+                (State::Active, State::Suspended) => self.sometimes(Sometimes::Suspended),
+                (State::Suspended, State::Ready) => self.sometimes(Sometimes::Resumed),
                 (State::Active, State::Terminal(_))
                     if after.cause == Some(Cause::AttemptsExhausted) =>
                 {

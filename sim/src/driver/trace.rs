@@ -155,6 +155,9 @@ impl Trace {
             }
             Observation::ExecutionCancelled { ended, .. } => 0x8_0500 | u64::from(ended.is_some()),
             Observation::FlowTagged { request, .. } => 0x8_0900 | request.0.as_u64_pair().1 << 20,
+            Observation::Resumed { epoch, reported, .. } => {
+                0x8_0a00 | epoch << 20 | u64::from(reported.is_some())
+            }
             Observation::Granted { holder } => 0x8_0300 | holder.epoch << 20,
             Observation::ListedFlows { flows, .. } => 0x8_0400 | (flows.len() as u64) << 20,
             Observation::ListedExecutions { executions, .. } => {

@@ -267,6 +267,7 @@ impl Universe {
             flow: Arc::clone(&self.flow),
             sweeps: self.sweeps,
             operated: self.plan.cast.operators > 0,
+            resumed: self.plan.cast.resumers > 0,
         }
     }
 
@@ -387,6 +388,7 @@ fn cast(plan: &Plan) -> Vec<Actor> {
         (Role::Projector, cast.projectors),
         (Role::Sequencer, cast.sequencers),
         (Role::Subscriber, cast.subscribers),
+        (Role::Resumer, cast.resumers),
     ];
     let mut actors = Vec::new();
     for (role, count) in roles {

@@ -130,6 +130,8 @@ pub(crate) struct News {
     events: u64,
     /// Those that gave events their places.
     placed: u64,
+    /// Those that suspended an execution.
+    suspended: u64,
 }
 
 impl News {
@@ -145,6 +147,7 @@ impl News {
             Role::Reconciler => self.ended + self.asked,
             Role::Sequencer => self.events,
             Role::Subscriber => self.placed,
+            Role::Resumer => self.suspended,
         }
     }
 
@@ -152,6 +155,7 @@ impl News {
         let rows = || commit.executions.iter().filter_map(|change| change.after.as_ref());
         self.changed += u64::from(!commit.flow_changes.is_empty());
         self.ready += u64::from(rows().any(|row| row.state == State::Ready));
+        self.suspended += u64::from(rows().any(|row| row.state == State::Suspended));
         self.ended += u64::from(rows().any(|row| row.state.is_terminal() && !row.propagated));
         let asks = commit.sibling_requests.iter().any(|change| change.after.is_some())
             || commit.cancel_backlog.iter().any(|change| change.after.is_some());
@@ -163,6 +167,7 @@ impl News {
 
     fn of_everything(&mut self) {
         self.ready += 1;
+        self.suspended += 1;
         self.changed += 1;
         self.ended += 1;
         self.asked += 1;

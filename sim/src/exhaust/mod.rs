@@ -116,6 +116,7 @@ impl Settings {
             projectors: 0,
             sequencers: 0,
             subscribers: 0,
+            resumers: 0,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use sluicegate::policy::{Decision, JoinPolicy};
 use sluicegate::state::{Cause, Outcome, State};
-use sluicegate::storage::{Attempt, AttemptEnd, Execution, Group, Reported};
+use sluicegate::storage::{Attempt, AttemptEnd, Execution, Group, Reported, Resumed};
 
 use super::{Context, Invariant, Verdict};
 
@@ -35,7 +35,7 @@ fn check(context: &Context<'_>) -> Verdict {
     }
     for attempt in &context.commit.attempts {
         let row = context.mirror.execution(attempt.key.execution);
-        if !row.is_some_and(|row| leads_to(attempt, row.state)) {
+        if !row.is_some_and(|row| leads_to(attempt, row)) {
             return Err(format!("an attempt did not lead where it says: {attempt:?}, {row:?}"));
         }
     }
@@ -45,7 +45,10 @@ fn check(context: &Context<'_>) -> Verdict {
 fn is_newborn(row: &Execution) -> bool {
     let state = if row.has_in { State::Blocked } else { State::Ready };
     let counts = [row.incarnation, row.attempt, row.charged, row.give_backs];
-    let unused = row.lease.is_none() && row.cause.is_none() && row.finished_at.is_none();
+    let unused = row.lease.is_none()
+        && row.resumed.is_none()
+        && row.cause.is_none()
+        && row.finished_at.is_none();
     row.state == state
         && counts == [0; 4]
         && unused
@@ -62,7 +65,19 @@ fn knows_its_edges(context: &Context<'_>, row: &Execution) -> bool {
 fn reachable(before: &Execution, after: &Execution) -> bool {
     let fixed = (before.flow, before.incarnation, before.deadline, before.retry)
         == (after.flow, after.incarnation, after.deadline, after.retry);
-    fixed && (before.state == after.state || follows(before.state, after.state))
+    let follows = before.state == after.state || follows(before.state, after.state);
+    fixed && follows && resumes(before, after)
+}
+
+/// A resume names the suspension that it ends, and what it led to; nothing else leads from
+/// suspended to ready.
+fn resumes(before: &Execution, after: &Execution) -> bool {
+    let resumed = Resumed { epoch: before.epoch, outcome: after.state.outcome() };
+    let ends = before.state == State::Suspended && after.state != State::Suspended;
+    match before.resumed == after.resumed {
+        true => !ends || after.state.is_terminal(),
+        false => ends && after.resumed == Some(resumed),
+    }
 }
 
 /// The transitions of the specification, written anew.
@@ -114,9 +129,10 @@ fn keeps_policy(before: &Group, after: &Group) -> bool {
 
 /// Whether an attempt that ended so may leave its execution in that state, and says that it did.
 /// A row that is active again was claimed anew in the same transaction.
-fn leads_to(attempt: &Attempt, state: State) -> bool {
+fn leads_to(attempt: &Attempt, row: &Execution) -> bool {
     use Outcome::{Cancelled, Expired, Failed, Skipped, Succeeded};
     use State::{Active, Ready, Terminal};
+    let state = row.state;
     let possible = match attempt.end {
         AttemptEnd::Completed => state == Terminal(Succeeded),
         AttemptEnd::Skipped => state == Terminal(Skipped),
@@ -126,10 +142,12 @@ fn leads_to(attempt: &Attempt, state: State) -> bool {
         }
         AttemptEnd::Expired => matches!(state, Ready | Active | Terminal(Expired | Cancelled)),
         AttemptEnd::Revoked => state == Terminal(Cancelled),
+        AttemptEnd::Suspended => state == State::Suspended,
     };
     let said = match attempt.reported {
         Reported::Finished(outcome) => state == Terminal(outcome),
         Reported::Requeued { delay_us } => matches!(state, Ready | Active) && delay_us >= 0,
+        Reported::Suspended { epoch } => state == State::Suspended && epoch == row.epoch,
     };
     possible && said
 }
@@ -182,6 +200,27 @@ mod tests {
             Story::chain()
                 .alter("a", |row| row.state = State::Suspended)
                 .ends("suspended without having run"),
+            Story::chain()
+                .grant("a")
+                .suspend("a")
+                .tamper(|commit| {
+                    commit.attempts[0].reported = Reported::Suspended { epoch: 1 };
+                })
+                .ends("suspended under another number"),
+            Story::chain()
+                .grant("a")
+                .suspend("a")
+                .resume("a")
+                .tamper(|commit| after(&mut commit.executions[0]).resumed = None)
+                .ends("resumed without a trace"),
+            Story::chain()
+                .grant("a")
+                .suspend("a")
+                .resume("a")
+                .tamper(|commit| {
+                    after(&mut commit.executions[0]).resumed.as_mut().unwrap().epoch -= 1;
+                })
+                .ends("resumed by the number of an older suspension"),
             Story::chain()
                 .alter("a", |row| {
                     row.state = State::Terminal(Outcome::Expired);

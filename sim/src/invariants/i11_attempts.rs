@@ -58,9 +58,10 @@ fn counts(before: &Execution, after: &Execution, attempt: Option<&Attempt>) -> b
     let returns = |end| matches!(end, AttemptEnd::Released | AttemptEnd::Snoozed);
     let returned = attempt.is_some_and(|attempt| returns(attempt.end));
     let back = u32::from(returned && before.give_backs < GIVE_BACKS_MAX);
+    let suspended = attempt.is_some_and(|attempt| attempt.end == AttemptEnd::Suspended);
     let charged = before.charged.checked_add(u32::from(lease_granted(before, after)));
     after.give_backs == before.give_backs + back
-        && after.charged.checked_add(back) == charged
+        && after.charged.checked_add(back + u32::from(suspended)) == charged
         && after.charged <= after.retry.max_attempts
 }
 
@@ -142,6 +143,16 @@ mod tests {
             requeued(AttemptEnd::Snoozed, |row| row.charged = 1).ends("snooze not given back"),
             requeued(AttemptEnd::Snoozed, |row| row.not_before = Timestamp(0))
                 .ends("snooze without its delay"),
+            Story::chain()
+                .grant("a")
+                .suspend("a")
+                .tamper(|commit| after(&mut commit.executions[0]).charged = 1)
+                .ends("suspension not given back"),
+            Story::chain()
+                .grant("a")
+                .suspend("a")
+                .tamper(|commit| after(&mut commit.executions[0]).give_backs = 1)
+                .ends("suspension counted among the give-backs"),
             exhausted()
                 .grant("a")
                 .end("a", AttemptEnd::Released)

@@ -121,7 +121,13 @@ fn check_member(
     let revoked = attempts
         .any(|attempt| attempt.key.execution == after.id && attempt.end == AttemptEnd::Revoked);
     let runs = matches!(before.state, State::Active | State::Suspended);
-    if policy == ClosePolicy::CancelPending && runs && (revoked || before.lease.is_none()) {
+    // Where a resume would have made it ready.
+    let resumed = before.resumed != after.resumed;
+    if policy == ClosePolicy::CancelPending
+        && runs
+        && !resumed
+        && (revoked || before.lease.is_none())
+    {
         return Err(format!("{} was running and is to run on, but was cancelled", after.id));
     }
     if before.state == State::Ready && context.commit.requests.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluicegate::identity::{FlowKey, RequestId};
+use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
 use sluicegate::storage::{AttemptEnd, Reported, Request, RequestKey, SubmissionKey};
 
 use super::{Context, Hearing, Invariant, Verdict};
@@ -64,7 +64,33 @@ fn check_reply(hearing: &Hearing<'_>) -> Verdict {
                 None => Err(format!("a tag was acknowledged, but {key:?} is not recorded")),
             }
         }
+        Observation::Resumed { execution, epoch, reported } => {
+            check_resumed(hearing, *execution, *epoch, *reported)
+        }
         _ => Ok(()),
+    }
+}
+
+/// The row keeps the reply until the next resume; epochs grow.
+fn check_resumed(
+    hearing: &Hearing<'_>,
+    execution: ExecutionId,
+    epoch: u64,
+    reported: Option<Reported>,
+) -> Verdict {
+    let resumed = hearing.mirror.execution(execution).and_then(|row| row.resumed);
+    let last = resumed.filter(|resumed| resumed.epoch == epoch);
+    let stands = match (last, reported) {
+        (Some(last), reported) => reported == Some(last.reported()),
+        (None, Some(_)) => resumed.is_some_and(|resumed| resumed.epoch > epoch),
+        (None, None) => true,
+    };
+    match stands {
+        true => Ok(()),
+        false => Err(format!(
+            "the resume of {execution} at epoch {epoch} was told {reported:?}, but {resumed:?} is \
+             recorded"
+        )),
     }
 }
 
@@ -146,6 +172,8 @@ mod tests {
         let contended = Observation::ReportContended { holder, end: AttemptEnd::Completed };
         let acknowledged = || completed().told(told(AttemptEnd::Completed, succeeded));
         let failed = Reported::Finished(Outcome::Failed);
+        let resumed = || story().suspend("a").resume("a");
+        let ready = Reported::Requeued { delay_us: 0 };
         vec![
             story().told(told(AttemptEnd::Completed, succeeded)).ends("nothing recorded"),
             completed().told(told(AttemptEnd::FailedFatal, failed)).ends("another end recorded"),
@@ -167,6 +195,17 @@ mod tests {
                 .tamper(|commit| commit.submissions.clear())
                 .told(Story::submitted(1, true))
                 .ends("key that was never stored"),
+            resumed()
+                .told(Story::told_of_resume("a", 2, None))
+                .ends("stored reply to a resume lost"),
+            resumed()
+                .told(Story::told_of_resume("a", 2, Some(succeeded)))
+                .ends("another reply to a resume recorded"),
+            Story::chain()
+                .grant("a")
+                .suspend("a")
+                .told(Story::told_of_resume("a", 2, Some(ready)))
+                .ends("resume that never was"),
             Story::chain().submit_again().ends("one key, two flows"),
             Story::chain().tag("a.b").ends("tag without a record of its call"),
             Story::chain().told(Story::flow_tagged()).ends("tag acknowledged, call not recorded"),

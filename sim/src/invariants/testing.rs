@@ -3,6 +3,7 @@
 
 mod feed;
 mod rows;
+mod suspensions;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -96,14 +96,15 @@ impl Story<'_> {
         let cast = plan.cast;
         self.line(&format!(
             "actors: {} clients, {} workers, {} dispatchers, {} reconcilers, {} projectors, \
-             {} sequencers, {} subscribers",
+             {} sequencers, {} subscribers, {} resumers",
             cast.clients,
             cast.workers,
             cast.dispatchers,
             cast.reconcilers,
             cast.projectors,
             cast.sequencers,
-            cast.subscribers
+            cast.subscribers,
+            cast.resumers
         ));
         let kinds: Vec<&str> = plan.faults.iter().map(|kind| kind.name()).collect();
         self.line(&match plan.faults_max {
@@ -223,6 +224,14 @@ impl Story<'_> {
             Observation::ExecutionCancelled { execution, ended: Some(outcome) } => {
                 let name = self.names.execution(*execution);
                 format!("is told that {name} had ended as {}", outcome.name())
+            }
+            Observation::Resumed { execution, epoch, reported } => {
+                let name = self.names.execution(*execution);
+                let told = match reported {
+                    Some(reported) => commit::resumed(*reported),
+                    None => "refused".to_owned(),
+                };
+                format!("is told of the resume of {name} at epoch {epoch}: {told}")
             }
             Observation::Subscribed { namespace: None, .. } => "opens its consumer".to_owned(),
             Observation::Subscribed { namespace: Some(namespace), .. } => {

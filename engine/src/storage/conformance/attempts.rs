@@ -70,12 +70,14 @@ async fn every_end_and_report_reads_back<S: Subject>(scene: Scene<'_, S>) -> Ver
         AttemptEnd::Expired,
         AttemptEnd::Revoked,
         AttemptEnd::Snoozed,
+        AttemptEnd::Suspended,
         AttemptEnd::Skipped,
     ];
     let reports = Outcome::ALL
         .map(Reported::Finished)
         .into_iter()
-        .chain([0, -1, i64::MIN, i64::MAX].map(|delay_us| Reported::Requeued { delay_us }));
+        .chain([0, -1, i64::MIN, i64::MAX].map(|delay_us| Reported::Requeued { delay_us }))
+        .chain([0, 1, u64::MAX].map(|epoch| Reported::Suspended { epoch }));
     let mut rows: Vec<Attempt> =
         (1..).zip(ends).map(|(at, end)| Attempt { end, ..attempt(1, at) }).collect();
     rows.extend((100..).zip(reports).map(|(at, reported)| Attempt { reported, ..attempt(1, at) }));

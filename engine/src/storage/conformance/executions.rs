@@ -11,8 +11,8 @@ use super::{Breach, Case, Subject, Verdict, ensure, ensure_same, table};
 use crate::retry::{Backoff, RetryPolicy};
 use crate::state::{Cause, Outcome, State};
 use crate::storage::{
-    Execution, ExecutionGuard, ExecutionView, ExecutionWrite, NewExecution, ResultChange, Snapshot,
-    StorageError, Transaction,
+    Execution, ExecutionGuard, ExecutionView, ExecutionWrite, NewExecution, ResultChange, Resumed,
+    Snapshot, StorageError, Transaction,
 };
 use crate::time::Timestamp;
 
@@ -287,6 +287,7 @@ async fn every_changing_field_is_stored<S: Subject>(scene: Scene<'_, S>) -> Verd
         attempt: u32::MAX,
         charged: u32::MAX - 1,
         give_backs: u32::MAX - 2,
+        resumed: Some(Resumed { epoch: u64::MAX - 1, outcome: Some(Outcome::Cancelled) }),
         epoch: u64::MAX,
         finished_at: Some(Timestamp(i64::MAX)),
         ..before
@@ -294,7 +295,8 @@ async fn every_changing_field_is_stored<S: Subject>(scene: Scene<'_, S>) -> Verd
     let write = ExecutionWrite { guard: before.guard(), after, result: ResultChange::Keep };
     ensure_same!(scene.write(&write).await?, 1, "written rows");
     ensure_same!(scene.execution(1).await?, after, "the row");
-    let back = Execution { epoch: 0, ..before };
+    let resumed = Some(Resumed { epoch: 1, outcome: None });
+    let back = Execution { epoch: 0, resumed, ..before };
     let write = ExecutionWrite { guard: after.guard(), after: back, result: ResultChange::Keep };
     ensure_same!(scene.write(&write).await?, 1, "written rows");
     ensure_same!(scene.execution(1).await?, back, "the row with everything taken back");

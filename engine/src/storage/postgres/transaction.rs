@@ -282,6 +282,10 @@ fn lease<T>(row: &Execution, field: impl Fn(&Lease) -> T) -> Option<T> {
     row.lease.as_ref().map(field)
 }
 
+fn resumed_outcome(row: &Execution) -> Option<u8> {
+    row.resumed?.outcome.map(codes::outcome)
+}
+
 async fn write_executions(link: &mut Link, rows: &[ExecutionWrite]) -> Result<Vec<ExecutionId>> {
     let rows = in_order(rows, |row| row.after.id);
     let after = || rows.iter().map(|row| &row.after);
@@ -300,6 +304,8 @@ async fn write_executions(link: &mut Link, rows: &[ExecutionWrite]) -> Result<Ve
         .column(after().map(|row| i64::from(row.attempt)))
         .column(after().map(|row| i64::from(row.charged)))
         .column(after().map(|row| i64::from(row.give_backs)))
+        .column(after().map(|row| row.resumed.map(|resumed| codes::bits(resumed.epoch))))
+        .column(after().map(|row| resumed_outcome(row).map(i16::from)))
         .column(after().map(|row| codes::bits(row.epoch)))
         .column(after().map(|row| lease(row, |lease| codes::bits(lease.nonce))))
         .column(after().map(|row| lease(row, |lease| lease.request.0)))

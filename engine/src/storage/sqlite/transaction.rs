@@ -410,6 +410,8 @@ fn write_execution(session: Session<'_>, row: &ExecutionWrite) -> Result<usize> 
         after.attempt,
         after.charged,
         after.give_backs,
+        after.resumed.map(|resumed| codes::bits(resumed.epoch)),
+        after.resumed.and_then(|resumed| resumed.outcome).map(codes::outcome),
         codes::bits(after.epoch),
         after.lease.map(|lease| codes::bits(lease.nonce)),
         after.lease.map(|lease| lease.request.0.into_bytes()),

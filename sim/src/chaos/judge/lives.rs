@@ -106,7 +106,7 @@ fn waited(row: &Execution, past: &Attempt, next: &Attempt) -> bool {
     let delay = row.retry.backoff.delay(row.id, past.key.attempt);
     let told = match past.reported {
         Reported::Requeued { delay_us } => Timestamp(past.ended_at.0.saturating_add(delay_us)),
-        Reported::Finished(_) => past.ended_at,
+        Reported::Finished(_) | Reported::Suspended { .. } => past.ended_at,
     };
     next.granted_at >= told && (!retried || next.granted_at >= past.ended_at + delay)
 }

@@ -46,6 +46,7 @@ fn ended(name: &str) -> Execution {
         attempt: 1,
         charged: 1,
         give_backs: 0,
+        resumed: None,
         epoch: 2,
         lease: None,
         finished_at: Some(Timestamp(20)),

@@ -29,6 +29,7 @@ pub(super) fn newborn(name: &str, has_in: bool, has_out: bool) -> Execution {
         attempt: 0,
         charged: 0,
         give_backs: 0,
+        resumed: None,
         epoch: 0,
         lease: None,
         finished_at: None,

@@ -58,6 +58,15 @@ pub(super) fn lines(commit: &Commit, names: &Names) -> Vec<String> {
     lines
 }
 
+/// What a resume led to.
+pub(super) fn resumed(reported: Reported) -> String {
+    match reported {
+        Reported::Finished(outcome) => outcome.name().to_owned(),
+        Reported::Requeued { delay_us } => format!("ready in {}", seconds(delay_us)),
+        Reported::Suspended { epoch } => format!("suspended at epoch {epoch}"),
+    }
+}
+
 /// How an attempt ended, and what that led to.
 pub(super) fn ended(end: AttemptEnd, reported: Reported) -> String {
     let how = match end {
@@ -68,11 +77,13 @@ pub(super) fn ended(end: AttemptEnd, reported: Reported) -> String {
         AttemptEnd::Expired => "ended by the reaper",
         AttemptEnd::Revoked => "revoked",
         AttemptEnd::Snoozed => "put off",
+        AttemptEnd::Suspended => "suspended",
         AttemptEnd::Skipped => "found not called for",
     };
     match reported {
         Reported::Finished(outcome) => format!("{how}: {}", outcome.name()),
         Reported::Requeued { delay_us } => format!("{how}: again in {}", seconds(delay_us)),
+        Reported::Suspended { epoch } => format!("{how} at epoch {epoch}"),
     }
 }
 

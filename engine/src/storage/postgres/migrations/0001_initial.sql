@@ -92,6 +92,8 @@ create table sluicegate.execution (
   attempt int8 not null,
   charged int8 not null,
   give_backs int8 not null,
+  resumed_epoch int8,
+  resumed_outcome int2,
   epoch int8 not null,
   nonce int8,
   request uuid,

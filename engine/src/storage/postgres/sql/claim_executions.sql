@@ -69,6 +69,8 @@ returning
   x.attempt,
   x.charged,
   x.give_backs,
+  x.resumed_epoch,
+  x.resumed_outcome,
   x.epoch,
   x.nonce,
   x.request,

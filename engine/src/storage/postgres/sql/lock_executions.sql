@@ -14,6 +14,8 @@ select
   x.attempt,
   x.charged,
   x.give_backs,
+  x.resumed_epoch,
+  x.resumed_outcome,
   x.epoch,
   x.nonce,
   x.request,

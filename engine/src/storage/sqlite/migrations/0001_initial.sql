@@ -56,6 +56,8 @@ create table execution (
   attempt integer not null check (attempt >= 0),
   charged integer not null check (charged >= 0),
   give_backs integer not null check (give_backs >= 0),
+  resumed_epoch integer,
+  resumed_outcome integer check (resumed_outcome between 0 and 4),
   epoch integer not null,
   nonce integer,
   request blob check (length(request) = 16),
@@ -99,6 +101,7 @@ create table execution (
   result blob,
   primary key (partition, id),
   check ((state = 2) = (nonce is not null)),
+  check (resumed_outcome is null or resumed_epoch is not null),
   check ((nonce is null) = (request is null)),
   check ((nonce is null) = (granted_at is null)),
   check ((nonce is null) = (expires_at is null)),
@@ -176,8 +179,8 @@ create table attempt (
   attempt integer not null check (attempt >= 0),
   epoch integer not null,
   nonce integer not null,
-  ending integer not null check (ending between 1 and 8),
-  reported integer not null check (reported in (1, 2)),
+  ending integer not null check (ending between 1 and 9),
+  reported integer not null check (reported in (1, 2, 3)),
   reported_value integer not null,
   payload_hash integer not null,
   granted_at integer not null,
@@ -185,7 +188,7 @@ create table attempt (
   worker text,
   instance text,
   primary key (partition, execution, incarnation, attempt),
-  check (reported = 2 or reported_value between 0 and 4)
+  check (reported <> 1 or reported_value between 0 and 4)
 ) strict, without rowid;
 
 create table completion_event (

@@ -55,6 +55,8 @@ returning
   attempt,
   charged,
   give_backs,
+  resumed_epoch,
+  resumed_outcome,
   epoch,
   nonce,
   request,

@@ -14,6 +14,8 @@ select
   attempt,
   charged,
   give_backs,
+  resumed_epoch,
+  resumed_outcome,
   epoch,
   nonce,
   request,

@@ -12,6 +12,8 @@ set
   attempt = :attempt,
   charged = :charged,
   give_backs = :give_backs,
+  resumed_epoch = :resumed_epoch,
+  resumed_outcome = :resumed_outcome,
   epoch = :epoch,
   nonce = :nonce,
   request = :request,

@@ -123,6 +123,7 @@ fn a_write_changes_every_column_and_only_where_its_guard_holds() {
             attempt: 3,
             charged: 4,
             give_backs: 5,
+            resumed: None,
             epoch: 1 << 63,
             finished_at: Some(Timestamp(79)),
             retry: RetryPolicy { max_attempts: 9, ..before.retry },
