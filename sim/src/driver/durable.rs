@@ -6,7 +6,7 @@ use sluicegate::storage::EventId;
 
 use crate::database::Database;
 use crate::driver::tally::Sometimes;
-use crate::driver::world::World;
+use crate::driver::world::{Answer, World};
 use crate::invariants::Judge;
 use crate::plan::Commits;
 use crate::tape::{Chance, Site};
@@ -56,7 +56,9 @@ impl World {
         self.lingering.clear();
         let forgets = self.lagging.is_some() && self.commits == Commits::Asynchronous;
         for slot in &mut self.slots {
-            slot.read_what_is_lost = forgets && slot.session.is_some();
+            if forgets && slot.session.is_some() {
+                slot.answer = Answer::MayBeLost;
+            }
             slot.session = None;
         }
         if let Some(lagging) = self.lagging.take() {

@@ -13,7 +13,7 @@ use sluicegate::time::micros;
 use sluicegate::with_verbs;
 
 use crate::database::{Cursor, Database, SessionId, Step};
-use crate::driver::world::{Pending, Permit, Standing, World, world};
+use crate::driver::world::{Answer, Pending, Permit, Standing, World, world};
 use crate::history::ActorId;
 
 /// One statement on its way.
@@ -166,7 +166,7 @@ impl Storage for ModelStorage {
             let session = world.database.open_session(actor);
             let slot = &mut world.slots[usize::from(actor)];
             slot.session = Some(session);
-            slot.read_what_is_lost = false;
+            slot.answer = Answer::Present;
             Step::Done(Ok(session))
         };
         let session = Statement::new(actor, None, Verb::Begin, open).await?;

@@ -66,6 +66,17 @@ pub(crate) enum Standing {
     Deadlocked(Vec<SessionId>),
 }
 
+/// What the answer of a call speaks of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Answer {
+    /// Rows that are there.
+    #[default]
+    Present,
+    /// Its transaction was open when the database lost the tail of its log, and may have read rows
+    /// that are no more.
+    MayBeLost,
+}
+
 /// What the driver knows of one actor's client side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slot {
@@ -80,9 +91,8 @@ pub(crate) struct Slot {
     pub(crate) burst: Option<(Verb, FaultKind, u32)>,
     /// It stood still in the turn that it is at.
     pub(crate) stood_still: bool,
-    /// Its transaction was open when the database lost the tail of its log, and has read what is
-    /// lost: the answer of this call speaks of rows that are no more.
-    pub(crate) read_what_is_lost: bool,
+    /// What the answer of its present call speaks of.
+    pub(crate) answer: Answer,
     /// A notification arrived since it last looked.
     pub(crate) noticed: bool,
 }
@@ -436,7 +446,7 @@ impl World {
     /// Hands an observation to the judge.
     pub(crate) fn observe(&mut self, actor: ActorId, observation: &Observation) {
         self.trace.observe(self.now, actor, observation);
-        if self.slots[usize::from(actor)].read_what_is_lost {
+        if self.slots[usize::from(actor)].answer == Answer::MayBeLost {
             return;
         }
         if let Observation::Submitted { flow, .. } = observation {
