@@ -352,7 +352,7 @@ fn chunk(
         let panicked = ran.bounds.is_none();
         part.weigh(ran.bounds.map(|bounds| Heaviest { seed, bounds }));
         if let Some(sighting) = ran.sighting {
-            let spec = shared.pass.campaign.plan(seed).flow;
+            let spec = shared.pass.campaign.plan(seed).whole();
             part.failures.add(Failure::new(seed, sighting, &spec, ran.trace_hash, ran.tape));
         }
         if panicked {

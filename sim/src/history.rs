@@ -165,6 +165,15 @@ pub enum Observation {
         /// What the reply said; `None` if it was refused.
         reported: Option<Reported>,
     },
+    /// An extension was acknowledged.
+    Extended {
+        /// The flow.
+        flow: FlowKey,
+        /// The id of the call.
+        request: RequestId,
+        /// The revision that the reply named.
+        revision: u64,
+    },
     /// A reader was shown the flows that match a filter, while nothing moved.
     ListedFlows {
         /// Partitions, namespace and tag.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use sluicegate::flow::FlowSpec;
+use sluicegate::flow::{Additions, FlowSpec};
 use sluicegate::mutants::Mutant;
 
 use crate::faults::{self, FaultKind};
@@ -83,6 +83,9 @@ pub struct Cast {
     /// Those who resume what is suspended; without one no worker suspends.
     #[serde(default)]
     pub resumers: u8,
+    /// Extenders, each of which adds some of the plan's extensions to the flow.
+    #[serde(default)]
+    pub extenders: u8,
 }
 
 impl Cast {
@@ -97,6 +100,7 @@ impl Cast {
             + self.sequencers
             + self.subscribers
             + self.resumers
+            + self.extenders
     }
 }
 
@@ -126,6 +130,9 @@ pub struct Plan {
     pub ids_seed: u64,
     /// The flow.
     pub flow: FlowSpec,
+    /// What extenders may add to it, in any order, more than once or never.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<Additions>,
     /// Its actors.
     pub cast: Cast,
     /// Fault kinds that may strike.
@@ -158,6 +165,17 @@ pub struct Plan {
 /// The batch of plans that do not name one.
 fn cancel_batch() -> u32 {
     sluicegate::Settings::default().cancel_batch
+}
+
+impl Plan {
+    /// The flow with everything that may be added to it: for names, not for what is there.
+    pub fn whole(&self) -> FlowSpec {
+        let mut whole = self.flow.clone();
+        for extension in &self.extensions {
+            whole.executions.extend(extension.executions.iter().cloned());
+        }
+        whole
+    }
 }
 
 impl LaneKind {
@@ -266,7 +284,17 @@ impl Campaign {
             None => workload::flow(tape, self.profile.executions_max()),
         };
         let resumers = 2 * u8::from(tape.draw(Site::Plan, 3, Chance::Even) == 1);
-        let cast = self.cast(operators, resumers);
+        let extenders = match (&self.flow, self.engine) {
+            (None, EngineKind::Sluicegate) => {
+                [0, 1, 2, 0, 0, 0][usize::from(tape.draw(Site::Plan, 6, Chance::Even))]
+            }
+            _ => 0,
+        };
+        let extensions = match extenders {
+            0 => Vec::new(),
+            _ => workload::growth::extensions(tape, &flow),
+        };
+        let cast = Cast { extenders, ..self.cast(operators, resumers) };
         let statements = 60 * u32::try_from(flow.executions.len()).unwrap_or(u32::MAX).max(1);
         let spread = u64::from(faults_max + 1) * 65_536 / u64::from(statements);
         Plan {
@@ -275,6 +303,7 @@ impl Campaign {
             mutant: self.mutant.map(|mutant| mutant.id().to_owned()),
             ids_seed,
             flow,
+            extensions,
             cast: Cast {
                 // Who follows the feed of such a database has no promise to rely on.
                 subscribers: if commits == Commits::Asynchronous { 0 } else { cast.subscribers },
@@ -313,6 +342,7 @@ impl Campaign {
             sequencers: ours,
             subscribers: ours,
             resumers: resumers.min(ours),
+            extenders: 0,
         }
     }
 

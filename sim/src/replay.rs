@@ -107,7 +107,7 @@ impl Recorded {
     /// What this run says of the file that it was made from.
     pub fn verdict(&self, file: &FailureFile) -> Verdict {
         let same = self.sighting.as_ref().is_some_and(|seen| {
-            let signature = signature(&seen.invariant, &seen.message, &self.plan.flow);
+            let signature = signature(&seen.invariant, &seen.message, &self.plan.whole());
             seen.invariant == file.invariant && signature == file.signature
         });
         match (same, &self.strayed, &self.sighting) {
@@ -160,7 +160,7 @@ mod tests {
             let ran = universe(&campaign(), seed).unwrap();
             let Some(sighting) = ran.sighting else { continue };
             let plan = campaign().plan(seed);
-            let failure = Failure::new(seed, sighting, &plan.flow, ran.trace_hash, ran.tape);
+            let failure = Failure::new(seed, sighting, &plan.whole(), ran.trace_hash, ran.tape);
             return FailureFile::new(&failure, plan, "unknown");
         }
         panic!("the published protocol survives");

@@ -162,9 +162,9 @@ impl Extend {
         }
         let mut keys = ids.clone();
         if mutated!(P61) {
-            keys.retain(|id| {
-                downstreams.contains(id) || !edges().any(|(from, _, _)| ids[from] == *id)
-            });
+            // Only those whose row need not be written: they have an out-edge.
+            let linked = transaction.with_pending_edges(&ids).await?;
+            keys.retain(|id| downstreams.contains(id) || !linked.contains(id));
         }
         keys.sort_unstable();
         let mut executions = BTreeMap::new();

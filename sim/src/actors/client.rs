@@ -44,6 +44,8 @@ async fn look<S: Storage>(stage: &Stage<S>, submitted: Submitted) {
     }
     if let Ok(description) = stage.engine.describe_flow(submitted.flow().id).await {
         let counted: u64 = description.counts.values().sum();
-        assert_eq!(counted, stage.flow.spec().executions.len() as u64, "a description lost one");
+        let submitted = stage.flow.spec().executions.len() as u64;
+        let grown = counted > submitted && !stage.extensions.is_empty();
+        assert!(counted == submitted || grown, "a description lost one");
     }
 }

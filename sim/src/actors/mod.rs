@@ -3,6 +3,7 @@
 
 pub(crate) mod client;
 pub(crate) mod dispatcher;
+pub(crate) mod extender;
 pub(crate) mod operator;
 pub(crate) mod projector;
 pub(crate) mod reconciler;
@@ -14,7 +15,7 @@ pub(crate) mod worker;
 use std::sync::Arc;
 
 use sluicegate::Engine;
-use sluicegate::flow::ValidFlow;
+use sluicegate::flow::{Additions, ValidFlow};
 use sluicegate::storage::Storage;
 
 use crate::driver::world::{SimEnvironment, world};
@@ -43,6 +44,8 @@ pub(crate) enum Role {
     Subscriber,
     /// Resumes what is suspended.
     Resumer,
+    /// Adds to the flow.
+    Extender,
 }
 
 impl Role {
@@ -58,6 +61,7 @@ impl Role {
             Role::Sequencer => "sequencer",
             Role::Subscriber => "subscriber",
             Role::Resumer => "resumer",
+            Role::Extender => "extender",
         }
     }
 }
@@ -94,6 +98,8 @@ pub(crate) struct Stage<S> {
     /// Its number among the actors of its role.
     pub(crate) nth: u8,
     pub(crate) flow: Arc<ValidFlow>,
+    /// What extenders may add to it.
+    pub(crate) extensions: Arc<[Additions]>,
     pub(crate) sweeps: Sweeps,
     /// Somebody may cancel the flow.
     pub(crate) operated: bool,
@@ -127,5 +133,6 @@ pub(crate) async fn turn<S: Storage>(role: Role, stage: Stage<S>) -> Progress {
         Role::Sequencer => sequencer::turn(&stage).await,
         Role::Subscriber => subscriber::turn(&stage).await,
         Role::Resumer => resumer::turn(&stage).await,
+        Role::Extender => extender::turn(&stage).await,
     }
 }

@@ -29,7 +29,9 @@ async fn sweep<S: Storage>(stage: &Stage<S>) -> Result<Report, EngineError> {
         (Sweeps::All, EngineKind::Published) => ticks.push(published::reconciler_tick(stage).await),
     }
     // What nobody can have asked for is not looked for.
-    let races = stage.flow.spec().groups.values().any(|policy| policy.cancels_remaining());
+    let added = stage.extensions.iter().flat_map(|extension| extension.groups.values());
+    let mut policies = stage.flow.spec().groups.values().chain(added);
+    let races = policies.any(|policy| policy.cancels_remaining());
     if (races || stage.operated) && stage.kind == EngineKind::Sluicegate {
         ticks.push(stage.engine.sibling_tick(&scope).await);
     }

@@ -1,10 +1,12 @@
 //! The phases of a universe: safety with faults, heal, and liveness in two parts, each of which
 //! must drain alone within the bounds. Never decides who goes on.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::policy::Decision;
+use sluicegate::retry::RetryPolicy;
 use sluicegate::state::State;
 use sluicegate::storage::{EventId, Group, Resolution};
 use sluicegate::time::micros;
@@ -159,7 +161,9 @@ impl Universe {
             self.awaken();
         }
         for actor in &mut self.actors {
-            actor.off = part == Part::Reconcilers && actor.role == Role::Dispatcher;
+            // The bounds are those of a flow that does not grow meanwhile.
+            actor.off = actor.role == Role::Extender
+                || part == Part::Reconcilers && actor.role == Role::Dispatcher;
         }
         if let Some(stuck) = world(|world| world.database.stuck_group)
             && let Some(end) = self.around_stuck_group(stuck, part)
@@ -351,11 +355,9 @@ impl Universe {
     /// The bounds of SPEC 10 for this flow: two workers handle everything one after the other, so
     /// that a claim waits at most for the whole flow's work.
     pub(crate) fn bounds(&self) -> Bounds {
-        let spec = self.flow.spec();
+        let (members, edges) = self.members();
         let nodes: Vec<Node<'_>> =
-            spec.executions.iter().map(|one| Node { name: &one.name, retry: one.retry }).collect();
-        let edges: Vec<(usize, usize)> =
-            self.flow.edges().map(|(from, to, _)| (from, to)).collect();
+            members.iter().map(|(name, retry)| Node { name, retry: *retry }).collect();
         let attempt = WORK_MAX + LEASE;
         let (back, forward) = world(|world| (world.clock_behind, world.clock_stepped_forward));
         let clock_step = Duration::from_micros(back.unsigned_abs())
@@ -383,6 +385,30 @@ impl Universe {
                 following: Following::Yes,
             },
         )
+    }
+}
+
+impl Universe {
+    /// The executions and edges of the flow as it has grown; as it was planned until it has.
+    fn members(&self) -> (Vec<(String, RetryPolicy)>, Vec<(usize, usize)>) {
+        let grown = world(|world| world.judge.mirror().flows().iter().any(|row| row.revision > 0));
+        if !grown {
+            let executions = self.flow.spec().executions.iter();
+            let members = executions.map(|one| (one.name.clone(), one.retry)).collect();
+            return (members, self.flow.edges().map(|(from, to, _)| (from, to)).collect());
+        }
+        let names: BTreeMap<ExecutionId, String> =
+            self.names().into_iter().map(|(name, id)| (id, name)).collect();
+        world(|world| {
+            let mirror = world.judge.mirror();
+            let name = |id| names.get(&id).cloned().unwrap_or_else(|| id.to_string());
+            let rows = mirror.executions().iter();
+            let members = rows.map(|row| (name(row.id), row.retry)).collect();
+            let place = |id| mirror.execution_index(id).expect("an edge has both ends");
+            let edges = mirror.edges().iter();
+            let edges = edges.map(|edge| (place(edge.key.upstream), place(edge.key.downstream)));
+            (members, edges.collect())
+        })
     }
 }
 

@@ -186,6 +186,7 @@ impl Universe {
             Role::Client
             | Role::Reconciler
             | Role::Operator
+            | Role::Extender
             | Role::Projector
             | Role::Sequencer
             | Role::Subscriber
@@ -420,8 +421,8 @@ impl Universe {
 fn idle_until(role: Role, seen: u64, world: &World) -> i64 {
     match role {
         Role::Client | Role::Worker => i64::MAX,
-        // An operator that is idle has not heard of a flow yet.
-        Role::Operator => world.now + POLL_US,
+        // One that is idle has not heard of a flow yet.
+        Role::Operator | Role::Extender => world.now + POLL_US,
         _ if seen == world.news.watched_by(role) => i64::MAX,
         _ => world.now + POLL_US,
     }

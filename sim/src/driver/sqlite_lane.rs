@@ -514,17 +514,22 @@ fn read_back(world: &mut World, backend: &mut Backend, touched: &Touched) -> Res
             rows.groups.push(Change { before, after: Some(row) });
         }
     }
+    let flipped = |edge: Edge, flip: Option<&EdgeFlip>| Edge {
+        resolution: flip.map_or(Resolution::Pending, |flip| flip.resolution),
+        upstream_incarnation: flip.map(|flip| flip.upstream_incarnation),
+        ..edge
+    };
     for row in &touched.edges {
-        rows.edges.push(Change { before: None, after: Some(row.clone()) });
+        let after = match touched.flips.get(&row.key) {
+            Some(flip) => flipped(row.clone(), flip.as_ref()),
+            None => row.clone(),
+        };
+        rows.edges.push(Change { before: None, after: Some(after) });
     }
     for (key, flip) in &touched.flips {
-        let before = mirror.edge(*key).cloned();
-        let after = before.clone().map(|edge| Edge {
-            resolution: flip.map_or(Resolution::Pending, |flip| flip.resolution),
-            upstream_incarnation: flip.map(|flip| flip.upstream_incarnation),
-            ..edge
-        });
-        rows.edges.push(Change { before, after });
+        let Some(before) = mirror.edge(*key).cloned() else { continue };
+        let after = Some(flipped(before.clone(), flip.as_ref()));
+        rows.edges.push(Change { before: Some(before), after });
     }
     for row in now(backend.lock_summaries(&summaries))? {
         let before = mirror.summary(row.flow).copied();

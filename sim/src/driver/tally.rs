@@ -3,10 +3,11 @@
 
 use std::ops::AddAssign;
 
-use sluicegate::storage::{Resolution, Verb};
+use sluicegate::state::State;
+use sluicegate::storage::{Execution, Flow, Resolution, Summary, Verb};
 
 use crate::faults::{FaultKind, Point};
-use crate::history::Commit;
+use crate::history::{Change, Commit};
 
 macro_rules! sometimes {
     ($($name:ident $text:literal;)*) => {
@@ -58,6 +59,10 @@ sometimes! {
     HealedMidway "faults stopped before the flow had drained";
     EventsOutOfOrder "events committed out of the order of their numbers";
     EventDeliveredAgain "a subscriber was handed an event again after a restart";
+    FlowExtended "an extension added to a flow";
+    ExtensionRefused "an extension was refused";
+    OpenedAgain "an extension opened a flow that was over";
+    AddedDecided "an execution was decided in the extension that added it";
     DroppedWriter "an actor whose destructor writes was killed";
 }
 
@@ -141,7 +146,7 @@ impl Tally {
 
     /// Counts what a commit did.
     pub(crate) fn commit(&mut self, commit: &Commit) {
-        use sluicegate::state::{Cause, Outcome, State};
+        use sluicegate::state::{Cause, Outcome};
         self.commits += 1;
         let resolved = |edge: &sluicegate::storage::Edge| edge.resolution != Resolution::Pending;
         let flipped = commit.edges.iter().any(|change| change.after.as_ref().is_some_and(resolved));
@@ -156,6 +161,7 @@ impl Tally {
         if commit.attempts.iter().any(|attempt| attempt.end == revoked) {
             self.sometimes(Sometimes::LeaseRevoked);
         }
+        self.growth(commit);
         let mut skipped = 0;
         for change in &commit.executions {
             let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
@@ -190,6 +196,29 @@ impl Tally {
         let expired = sluicegate::storage::AttemptEnd::Expired;
         if commit.attempts.iter().any(|attempt| attempt.end == expired) {
             self.sometimes(Sometimes::Expired);
+        }
+    }
+
+    fn growth(&mut self, commit: &Commit) {
+        let grown = |change: &Change<Flow>| {
+            let revision = |row: &Option<Flow>| row.as_ref().map(|row| row.revision);
+            change.before.is_some() && revision(&change.before) != revision(&change.after)
+        };
+        if !commit.flows.iter().any(grown) {
+            return;
+        }
+        self.sometimes(Sometimes::FlowExtended);
+        let over = |row: &Option<Summary>| row.is_some_and(|row| row.status.is_terminal());
+        let opened = |change: &Change<Summary>| over(&change.before) && !over(&change.after);
+        if commit.summaries.iter().any(opened) {
+            self.sometimes(Sometimes::OpenedAgain);
+        }
+        let decided = |change: &Change<Execution>| {
+            let born = change.after.filter(|_| change.before.is_none());
+            born.is_some_and(|row| row.has_in && row.state != State::Blocked)
+        };
+        if commit.executions.iter().any(decided) {
+            self.sometimes(Sometimes::AddedDecided);
         }
     }
 

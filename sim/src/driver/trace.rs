@@ -158,6 +158,7 @@ impl Trace {
             Observation::Resumed { epoch, reported, .. } => {
                 0x8_0a00 | epoch << 20 | u64::from(reported.is_some())
             }
+            Observation::Extended { revision, .. } => 0x8_0b00 | *revision << 20,
             Observation::Granted { holder } => 0x8_0300 | holder.epoch << 20,
             Observation::ListedFlows { flows, .. } => 0x8_0400 | (flows.len() as u64) << 20,
             Observation::ListedExecutions { executions, .. } => {

@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use sluicegate::flow::{Limits, ValidFlow};
+use sluicegate::flow::{Additions, Limits, ValidFlow};
 use sluicegate::mutants::Mutant;
 use sluicegate::storage::Storage;
 use sluicegate::time::Timestamp;
@@ -95,6 +95,7 @@ pub(crate) enum Stores {
 pub struct Universe {
     pub(crate) plan: Arc<Plan>,
     pub(crate) flow: Arc<ValidFlow>,
+    pub(crate) extensions: Arc<[Additions]>,
     pub(crate) actors: Vec<Actor>,
     pub(crate) stores: Stores,
     pub(crate) sweeps: Sweeps,
@@ -135,6 +136,7 @@ impl Universe {
         settings.feed.page_rows = FEED_ROWS;
         Ok(Self {
             flow: Arc::new(flow),
+            extensions: plan.extensions.clone().into(),
             actors: cast(&plan),
             plan,
             stores,
@@ -192,7 +194,8 @@ impl Universe {
     }
 
     pub(crate) fn step_limit(&self) -> u64 {
-        let executions = self.flow.spec().executions.len() as u64;
+        let added = self.extensions.iter().map(|extension| extension.executions.len());
+        let executions = (self.flow.spec().executions.len() + added.sum::<usize>()) as u64;
         STEPS_MAX.max(executions * STEPS_PER_EXECUTION_MAX)
     }
 
@@ -265,6 +268,7 @@ impl Universe {
             actor,
             nth: self.actors[index].nth,
             flow: Arc::clone(&self.flow),
+            extensions: Arc::clone(&self.extensions),
             sweeps: self.sweeps,
             operated: self.plan.cast.operators > 0,
             resumed: self.plan.cast.resumers > 0,
@@ -344,8 +348,9 @@ impl Universe {
         else {
             return Vec::new();
         };
-        let executions = &self.flow.spec().executions;
-        executions.iter().map(|one| (one.name.clone(), flow.execution(&one.name))).collect()
+        let added = self.extensions.iter().flat_map(|extension| &extension.executions);
+        let executions = self.flow.spec().executions.iter().chain(added);
+        executions.map(|one| (one.name.clone(), flow.execution(&one.name))).collect()
     }
 }
 
@@ -389,6 +394,7 @@ fn cast(plan: &Plan) -> Vec<Actor> {
         (Role::Sequencer, cast.sequencers),
         (Role::Subscriber, cast.subscribers),
         (Role::Resumer, cast.resumers),
+        (Role::Extender, cast.extenders),
     ];
     let mut actors = Vec::new();
     for (role, count) in roles {

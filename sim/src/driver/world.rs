@@ -149,7 +149,7 @@ impl News {
     pub(crate) fn watched_by(self, role: Role) -> u64 {
         match role {
             // These act when they like.
-            Role::Client | Role::Operator => 0,
+            Role::Client | Role::Operator | Role::Extender => 0,
             Role::Worker => self.ready,
             Role::Dispatcher => self.ended,
             Role::Projector => self.changed,

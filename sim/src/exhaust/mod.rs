@@ -117,6 +117,7 @@ impl Settings {
             sequencers: 0,
             subscribers: 0,
             resumers: 0,
+            extenders: 0,
         }
     }
 
@@ -127,6 +128,7 @@ impl Settings {
             mutant: self.mutant.map(|mutant| mutant.id().to_owned()),
             ids_seed: 0,
             flow: graph.spec(),
+            extensions: Vec::new(),
             cast: self.cast(),
             faults: self.kinds.clone(),
             faults_max: self.faults,

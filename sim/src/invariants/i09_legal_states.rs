@@ -2,7 +2,7 @@
 
 use sluicegate::policy::{Decision, JoinPolicy};
 use sluicegate::state::{Cause, Outcome, State};
-use sluicegate::storage::{Attempt, AttemptEnd, Execution, Group, Reported, Resumed};
+use sluicegate::storage::{Attempt, AttemptEnd, Execution, Flow, Group, Reported, Resumed};
 
 use super::{Context, Invariant, Verdict};
 
@@ -18,15 +18,18 @@ pub(super) const INVARIANT: Invariant = Invariant {
 
 fn check(context: &Context<'_>) -> Verdict {
     for row in context.born() {
-        if !is_newborn(row) || !knows_its_edges(context, row) {
+        let sound = is_newborn(row) || is_born_decided(context, row);
+        if !sound || !knows_its_edges(context, row) {
             return Err(format!("an execution was not born like this: {row:?}"));
         }
     }
     for (before, after) in context.moved() {
-        if !reachable(before, after) || !ends_consistently(context, before, after) {
+        let reachable = reachable(before, after) && gains_an_edge(context, before, after);
+        if !reachable || !ends_consistently(context, before, after) {
             return Err(format!("an execution can not come from {before:?} to {after:?}"));
         }
     }
+    check_growth(context)?;
     for change in &context.commit.groups {
         let Some(after) = change.after else { continue };
         if !is_group(&after) || change.before.is_some_and(|before| !keeps_policy(&before, &after)) {
@@ -54,6 +57,60 @@ fn is_newborn(row: &Execution) -> bool {
         && unused
         && !row.propagated
         && row.retry.max_attempts >= 1
+}
+
+/// What is added to a flow behind upstreams that have ended may be decided with it. By what, is for
+/// others.
+fn is_born_decided(context: &Context<'_>, row: &Execution) -> bool {
+    let skipped = row.state == State::Terminal(Outcome::Skipped);
+    let blocked = Execution {
+        state: State::Blocked,
+        cause: None,
+        finished_at: None,
+        propagated: false,
+        ..*row
+    };
+    let unsatisfiable = row.cause == Some(Cause::Unsatisfiable) && row.finished_at.is_some();
+    let open = row.cause.is_none() && row.finished_at.is_none() && !row.propagated;
+    let decided = if skipped { unsatisfiable } else { row.state == State::Ready && open };
+    let mut flows = context.commit.flows.iter();
+    let extended = flows.any(|change| change.before.as_ref().is_some_and(|flow| is_of(flow, row)));
+    row.has_in && decided && extended && is_newborn(&blocked)
+}
+
+fn is_of(flow: &Flow, row: &Execution) -> bool {
+    flow.key == row.flow_key()
+}
+
+/// An execution has an out-edge for good once it has one.
+fn gains_an_edge(context: &Context<'_>, before: &Execution, after: &Execution) -> bool {
+    let kept = before.has_out == after.has_out;
+    let gained = after.has_out && context.mirror.edges_from(after.id).next().is_some();
+    before.has_in == after.has_in && (kept || gained)
+}
+
+/// A flow gets one revision with each extension, and none otherwise.
+fn check_growth(context: &Context<'_>) -> Verdict {
+    let added = context.born().next().is_some()
+        || context.commit.edges.iter().any(|change| change.before.is_none());
+    let mut expected = added;
+    for change in &context.commit.flows {
+        let (Some(before), Some(after)) = (&change.before, &change.after) else {
+            expected = false;
+            continue;
+        };
+        let grown = after.revision.checked_sub(before.revision);
+        if grown != Some(u64::from(added)) {
+            return Err(format!(
+                "a flow grew by {grown:?} revisions, from {before:?} to {after:?}"
+            ));
+        }
+        expected = false;
+    }
+    match expected {
+        true => Err("a flow grew and kept its revision".to_owned()),
+        false => Ok(()),
+    }
 }
 
 fn knows_its_edges(context: &Context<'_>, row: &Execution) -> bool {
@@ -155,7 +212,7 @@ fn leads_to(attempt: &Attempt, row: &Execution) -> bool {
 #[cfg(test)]
 mod tests {
     use sluicegate::policy::{JoinPolicy, OnSatisfied};
-    use sluicegate::state::{Cause, Outcome, State};
+    use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
     use sluicegate::storage::{AttemptEnd, Execution, Group, Reported};
     use sluicegate::time::Timestamp;
 
@@ -237,6 +294,38 @@ mod tests {
                 })
                 .ends("policy exchanged too late"),
         ];
+        let extended = || Story::chain().extend("x", &["a"], JoinPolicy::AllOf);
+        let ended = || Story::chain().grant("a").complete("a", Outcome::Succeeded).hop(&["a"]);
+        let born =
+            |row: &Execution| row.epoch == 0 && row.id == crate::invariants::testing::id("x");
+        histories.extend([
+            extended()
+                .tamper(|commit| {
+                    commit.executions.retain(|change| change.after.is_some_and(|row| !born(&row)));
+                })
+                .tamper(|commit| commit.flows.clear())
+                .ends("an edge, and no revision"),
+            extended().tamper(|commit| commit.flows.clear()).ends("grown, and no revision"),
+            extended()
+                .tamper(|commit| after(&mut commit.flows[0]).revision += 1)
+                .ends("two revisions for one extension"),
+            Story::chain()
+                .close(ClosePolicy::FlowOnly, &[], 0)
+                .tamper(|commit| after(&mut commit.flows[0]).revision += 1)
+                .ends("a revision for nothing"),
+            ended()
+                .extend("x", &["a"], JoinPolicy::AllOf)
+                .tamper(|commit| {
+                    commit.executions.iter_mut().map(after).for_each(|row| {
+                        if row.has_in {
+                            row.charged = 1;
+                        }
+                    })
+                })
+                .ends("added with an attempt charged"),
+            Story::chain().alter("a", |row| row.has_out = false).ends("an edge forgotten"),
+            Story::chain().alter("b", |row| row.has_out = true).ends("an edge made up"),
+        ]);
         for k in [0, 2, 1 << 31, u32::MAX] {
             let story = grouped(move |group| group.policy = quorum(k));
             histories.push(story.ends("quorum out of range"));

@@ -47,6 +47,11 @@ fn check(context: &Context<'_>) -> Verdict {
     for change in &context.commit.flows {
         check_flow(change)?;
     }
+    for change in context.commit.flows.iter().filter(|_| context.born().next().is_some()) {
+        if let Some(before) = change.before.as_ref().filter(|before| before.closing.is_some()) {
+            return Err(format!("a flow that was closed has grown: {before:?}"));
+        }
+    }
     for (before, after) in context.moved().filter(|(before, after)| before.state != after.state) {
         let Some(flow) = context.mirror.flow(after.flow_key()) else { continue };
         check_start(context, flow, before, after)?;
@@ -221,6 +226,7 @@ fn check_rest(rest: &Quiescent<'_>) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate::policy::JoinPolicy;
     use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
     use sluicegate::storage::AttemptEnd;
 
@@ -284,6 +290,10 @@ mod tests {
             cancelled()
                 .tamper(|commit| commit.requests.clear())
                 .ends("cancelled without a request"),
+            Story::chain()
+                .close(ClosePolicy::FlowOnly, &[], 0)
+                .extend("x", &["a"], JoinPolicy::AllOf)
+                .ends("extended after its close"),
             Story::chain().close(all, &["a", "b"], 0).reopen().ends("opened again"),
             Story::chain()
                 .close(all, &["a"], 1)

@@ -49,8 +49,9 @@ fn check(context: &Context<'_>) -> Verdict {
         }
     }
     for change in &context.commit.groups {
-        let (Some(before), Some(after)) = (change.before, change.after) else { continue };
-        let decided = before.decision == Decision::Undecided && after.decision != before.decision;
+        let Some(after) = change.after else { continue };
+        let before = change.before.map_or(Decision::Undecided, |before| before.decision);
+        let decided = before == Decision::Undecided && after.decision != before;
         let asks = after.policy.on_satisfied() == Some(OnSatisfied::CancelRemaining);
         let open = after.satisfied + after.unsatisfied < after.edges;
         if decided && asks && open && context.mirror.sibling_request(after.downstream).is_none() {
@@ -108,6 +109,13 @@ mod tests {
                 .cancel_sibling("b")
                 .ends("nobody asked"),
             race().tamper(|commit| commit.sibling_requests.clear()).ends("asks for nothing"),
+            Story::chain()
+                .grant("a")
+                .complete("a", Outcome::Succeeded)
+                .hop(&["a"])
+                .extend("x", &["a", "b"], RACE)
+                .tamper(|commit| commit.sibling_requests.clear())
+                .ends("added, decided, and asks for nothing"),
             race().serve("c").ends("taken away before it was served"),
             race().cancel_sibling("b").quiescent().ends("never taken away"),
         ]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
 use sluicegate::storage::{AttemptEnd, Reported, Request, RequestKey, SubmissionKey};
 
-use super::{Context, Hearing, Invariant, Verdict};
+use super::{Context, Growth, Hearing, Invariant, Verdict};
 use crate::history::{Holder, Observation};
 
 pub(super) const INVARIANT: Invariant = Invariant {
@@ -47,6 +47,9 @@ fn check_reply(hearing: &Hearing<'_>) -> Verdict {
     match hearing.observation {
         Observation::Submitted { key, flow, created, request } => {
             check_submitted(hearing, key.as_ref(), *flow, *created, *request)
+        }
+        Observation::Extended { flow, request, revision } => {
+            check_extended(hearing, *flow, *request, *revision)
         }
         Observation::Reported { holder, end, reported } => {
             check_reported(hearing, holder, *end, *reported)
@@ -119,6 +122,28 @@ fn check_submitted(
     Err(format!("a submit was told of flow {flow:?}, but its key stands for {submission:?}"))
 }
 
+/// A revision is the effect of one call, whoever is told of it how often.
+fn check_extended(
+    hearing: &Hearing<'_>,
+    flow: FlowKey,
+    request: RequestId,
+    revision: u64,
+) -> Verdict {
+    let row = hearing.mirror.flow(flow);
+    if row.is_none_or(|row| row.revision < revision) {
+        return Err(format!("an extension was told revision {revision}, but the flow is {row:?}"));
+    }
+    if hearing.mirror.request(RequestKey { flow, request }).is_none() {
+        return Err(format!("an extension was acknowledged, but {request} is not recorded"));
+    }
+    let mut told = hearing.told.extensions().iter();
+    let unlike = |told: &&Growth| (told.request == request) != (told.revision == revision);
+    match told.find(unlike) {
+        Some(told) => Err(format!("request {request} was told revision {revision}, but {told:?}")),
+        None => Ok(()),
+    }
+}
+
 fn check_reported(
     hearing: &Hearing<'_>,
     holder: &Holder,
@@ -156,7 +181,8 @@ fn check_not_recorded(
 
 #[cfg(test)]
 mod tests {
-    use sluicegate::state::Outcome;
+    use sluicegate::policy::JoinPolicy;
+    use sluicegate::state::{ClosePolicy, Outcome};
     use sluicegate::storage::{AttemptEnd, Reported};
 
     use crate::history::Observation;
@@ -171,6 +197,10 @@ mod tests {
         let refused = Observation::LeaseLost { holder, end: Some(AttemptEnd::Completed) };
         let contended = Observation::ReportContended { holder, end: AttemptEnd::Completed };
         let acknowledged = || completed().told(told(AttemptEnd::Completed, succeeded));
+        let extended = || {
+            let closed = Story::chain().close(ClosePolicy::FlowOnly, &[], 0);
+            closed.reopen().extend("x", &["a"], JoinPolicy::AllOf)
+        };
         let failed = Reported::Finished(Outcome::Failed);
         let resumed = || story().suspend("a").resume("a");
         let ready = Reported::Requeued { delay_us: 0 };
@@ -209,6 +239,16 @@ mod tests {
             Story::chain().submit_again().ends("one key, two flows"),
             Story::chain().tag("a.b").ends("tag without a record of its call"),
             Story::chain().told(Story::flow_tagged()).ends("tag acknowledged, call not recorded"),
+            extended().told(Story::extended(6, 2)).ends("a revision that never was"),
+            extended().told(Story::extended(7, 1)).ends("extended and not recorded"),
+            extended()
+                .told(Story::extended(6, 0))
+                .told(Story::extended(6, 1))
+                .ends("one call, two revisions"),
+            extended()
+                .told(Story::extended(5, 1))
+                .told(Story::extended(6, 1))
+                .ends("one revision, two calls"),
         ]
     }
 }

@@ -210,6 +210,22 @@ impl Row for Heard {
     }
 }
 
+/// An extension that was acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Growth {
+    /// The id of the call.
+    pub request: RequestId,
+    /// The revision that it was told.
+    pub revision: u64,
+}
+
+impl Row for Growth {
+    type Key = RequestId;
+    fn key(&self) -> &RequestId {
+        &self.request
+    }
+}
+
 /// What actors were told in a universe.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
@@ -218,6 +234,7 @@ pub struct Told {
     grants: Table<Granted>,
     calls: Table<RequestKey>,
     heard: Table<Heard>,
+    grown: Table<Growth>,
 }
 
 impl Told {
@@ -261,6 +278,11 @@ impl Told {
         self.heard.get(&subscriber)
     }
 
+    /// The extensions that were acknowledged, by request id.
+    pub fn extensions(&self) -> &[Growth] {
+        self.grown.rows()
+    }
+
     fn record(&mut self, observation: &Observation, mirror: &Mirror) {
         match *observation {
             Observation::Granted { holder } => self.grants.insert_if_absent(&Granted { holder }),
@@ -283,6 +305,9 @@ impl Told {
             }
             Observation::Reported { holder, end, reported } => {
                 self.reports.insert_if_absent(&Acknowledged { holder, end, reported });
+            }
+            Observation::Extended { request, revision, .. } => {
+                self.grown.insert_if_absent(&Growth { request, revision });
             }
             Observation::Submitted { created: true, request, flow, .. } => {
                 self.created.insert_if_absent(&Created { request, flow });
@@ -346,6 +371,7 @@ impl Judge {
         self.told.grants.clear();
         self.told.calls.clear();
         self.told.heard.clear();
+        self.told.grown.clear();
     }
 
     /// The committed state.

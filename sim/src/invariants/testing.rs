@@ -2,6 +2,7 @@
 //! Never runs an engine.
 
 mod feed;
+mod growth;
 mod rows;
 mod suspensions;
 

@@ -94,6 +94,29 @@ fn lawful() -> Vec<History> {
             .hop(&["a"])
             .quiescent()
             .ends("a flow is cancelled"),
+        Story::chain()
+            .grant("a")
+            .extend("x", &["a", "b"], JoinPolicy::AllOf)
+            .told(Story::extended(6, 1))
+            .told(Story::extended(6, 1))
+            .complete("a", Succeeded)
+            .hop(&["a"])
+            .grant("b")
+            .complete("b", Failed)
+            .hop(&["b"])
+            .quiescent()
+            .ends("a flow grows while it runs"),
+        down(
+            ended(Succeeded)
+                .extend("x", &["a"], JoinPolicy::AllOf)
+                .grant("x")
+                .complete("x", Failed),
+        )
+        .ends("what is added behind an end is ready at once"),
+        ended(Failed)
+            .extend("x", &["a"], JoinPolicy::AllOf)
+            .quiescent()
+            .ends("what is added behind a failure is skipped at once"),
         Story::join(JoinPolicy::AllOf)
             .grant("a")
             .grant("b")

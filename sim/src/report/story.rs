@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use sluicegate::flow::{EdgeSpec, ExecutionSpec, FlowSpec};
+use sluicegate::flow::{Additions, EdgeSpec, ExecutionSpec, FlowSpec};
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::Outcome;
@@ -51,7 +51,7 @@ pub struct Frame<'a> {
 
 /// Tells a universe.
 pub fn tell(recorded: &Recorded, frame: &Frame<'_>, paint: Paint) -> String {
-    let names = Names::of(&recorded.plan.flow, &recorded.entries);
+    let names = Names::of(&recorded.plan.whole(), &recorded.entries);
     let mut story = Story {
         out: String::new(),
         recorded,
@@ -93,6 +93,9 @@ impl Story<'_> {
         self.line(&self.paint.strong(&heading));
         let flow = draw(&plan.flow);
         self.out.push_str(&flow);
+        for (nth, extension) in plan.extensions.iter().enumerate() {
+            self.line(&format!("  extension {}: {}", nth + 1, added(extension)));
+        }
         let cast = plan.cast;
         self.line(&format!(
             "actors: {} clients, {} workers, {} dispatchers, {} reconcilers, {} projectors, \
@@ -241,6 +244,10 @@ impl Story<'_> {
                 let name = self.names.execution(*execution);
                 format!("is handed event {}: {name} {}", position.0, outcome.name())
             }
+            Observation::Extended { flow, revision, .. } => {
+                let flow = self.names.flow(*flow);
+                format!("is told that it extended {flow} to revision {revision}")
+            }
             Observation::Granted { holder } => format!("is given {}", name(holder)),
             Observation::Reported { holder, end, reported } => {
                 format!("is told of {}: {}", name(holder), commit::ended(*end, *reported))
@@ -325,6 +332,14 @@ fn draw(flow: &FlowSpec) -> String {
     }
     more(&mut out, executions, EXECUTIONS_SHOWN);
     out
+}
+
+/// What an extension adds, in one line.
+fn added(extension: &Additions) -> String {
+    let executions = extension.executions.iter().map(|one| one.name.clone());
+    let edges = extension.edges.iter().map(|edge| format!("{} -> {}", edge.from, edge.to));
+    let joins = extension.groups.iter().map(|(name, policy)| format!("{name} by {policy:?}"));
+    executions.chain(edges).chain(joins).collect::<Vec<_>>().join(", ")
 }
 
 fn more(out: &mut String, count: usize, shown: usize) {

@@ -1,6 +1,8 @@
 //! Generators of flows, fed by a tape, so that a property test, a campaign and a shrinker draw the
 //! same shapes. Never decides what a handler reports.
 
+pub mod growth;
+
 use std::collections::BTreeMap;
 
 use sluicegate::flow::{EdgeSpec, ExecutionSpec, FlowSpec};
@@ -20,7 +22,7 @@ pub fn flow(tape: &mut Tape, executions_max: u16) -> FlowSpec {
         let mut inbound: u32 = 0;
         for upstream in 0..downstream {
             if even(tape, 4) < density {
-                edges.push(edge(tape, upstream, downstream));
+                edges.push(edge(tape, name(upstream), name(downstream)));
                 inbound += 1;
             }
         }
@@ -74,14 +76,11 @@ fn execution(tape: &mut Tape, at: u16) -> ExecutionSpec {
     spec
 }
 
-fn edge(tape: &mut Tape, upstream: u16, downstream: u16) -> EdgeSpec {
+fn edge(tape: &mut Tape, upstream: String, downstream: String) -> EdgeSpec {
     let presets = AcceptSet::PRESETS;
     let count = u16::try_from(presets.len()).expect("five presets");
     let preset = tape.draw(Site::Plan, count, Chance::Of(20_000));
-    EdgeSpec {
-        accepts: presets[usize::from(preset)].1,
-        ..EdgeSpec::new(name(upstream), name(downstream))
-    }
+    EdgeSpec { accepts: presets[usize::from(preset)].1, ..EdgeSpec::new(upstream, downstream) }
 }
 
 fn policy(tape: &mut Tape, inbound: u32) -> Option<JoinPolicy> {

@@ -1,6 +1,7 @@
-//! The Postgres backend on a real server: how it opens and refuses, what its sessions hold, and
-//! that its plans stay what they are while tables grow.
+//! The Postgres backend on a real server: how it opens and refuses, what its sessions hold, how
+//! flows grow, and that its plans stay what they are while tables grow.
 
+mod extends;
 mod opening;
 mod plans;
 mod sessions;

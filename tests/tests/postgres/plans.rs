@@ -2,7 +2,7 @@
 //! gathers statistics: no statement reads a table or a partition for the sake of a few keys.
 
 use sluicegate::environment::SystemEnvironment;
-use sluicegate::flow::FlowSpec;
+use sluicegate::flow::{Additions, FlowSpec};
 use sluicegate::identity::{FlowId, PartitionCount};
 use sluicegate::operations::list::{Direction, ExecutionFilter, FlowFilter};
 use sluicegate::operations::report::Report;
@@ -20,6 +20,9 @@ type Service = Engine<PostgresStorage, SystemEnvironment>;
 
 const LAYERS: usize = 5;
 const WIDTH: usize = 6;
+const LAST: usize = LAYERS - 1;
+/// The lattice and one more.
+const EXECUTIONS: usize = LAYERS * WIDTH + 1;
 /// Executions of other flows in the same partition, each with a group and four edges.
 const OTHERS: u32 = 20_000;
 /// Looks for a session that is about to end; each is a round trip.
@@ -44,6 +47,10 @@ fn lattice() -> FlowSpec {
 
 async fn drain(engine: &Service) {
     let flow = engine.submit(lattice()).await.expect("the server answers").flow();
+    // One more, between the first layer and the last.
+    let more =
+        Additions::new().execution("more").edge("0.0", "more").edge("more", format!("{LAST}.0"));
+    engine.extend(flow.id, more, Some(0), engine.request_id()).await.expect("the flow may grow");
     for _ in 0..=LAYERS {
         for grant in engine.claim(claim_of(engine, 100)).await.expect("the server answers") {
             engine
@@ -56,7 +63,7 @@ async fn drain(engine: &Service) {
     engine.dependency_tick(&Scope::default()).await.expect("the server answers");
     engine.reaper_tick(&Scope::default()).await.expect("the server answers");
     let counts = engine.describe_flow(flow.id).await.expect("the server answers").counts;
-    assert_eq!(counts[&PublicState::Completed], (LAYERS * WIDTH) as u64);
+    assert_eq!(counts[&PublicState::Completed], EXECUTIONS as u64);
     read(engine, flow.id).await;
 }
 
@@ -72,7 +79,7 @@ async fn read(engine: &Service, flow: FlowId) {
     assert_eq!(flows.rows.len(), 1);
     let filter = ExecutionFilter { flow: Some(flow), ..ExecutionFilter::default() };
     let listed = engine.list_executions(&filter, None, 1_000).await.expect("the server answers");
-    assert_eq!((listed.rows.len(), listed.next_cursor), (LAYERS * WIDTH, None));
+    assert_eq!((listed.rows.len(), listed.next_cursor), (EXECUTIONS, None));
     let first = listed.rows.iter().find(|row| &*row.name == "1.0").expect("it was submitted").id;
     for direction in [Direction::Incoming, Direction::Outgoing] {
         let edges = engine.list_edges(first, direction, None, 1_000).await;
@@ -161,7 +168,7 @@ async fn cost(schema: &str, trap: Option<&str>) -> (i64, i64) {
 }
 
 fn bound() -> i64 {
-    let executions = i64::try_from(2 * LAYERS * WIDTH).expect("the server answers");
+    let executions = i64::try_from(2 * EXECUTIONS).expect("the server answers");
     ENTRIES_PER_EXECUTION_MAX * executions
 }
 
