@@ -46,6 +46,7 @@ fn check_report(mirror: &Mirror, report: &Acknowledged) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate::policy::JoinPolicy;
     use sluicegate::state::{ClosePolicy, Outcome};
     use sluicegate::storage::{AttemptEnd, Reported};
 
@@ -73,6 +74,11 @@ mod tests {
                 .told(completed)
                 .recovers(granted())
                 .ends("a report is lost"),
+            Story::chain()
+                .extend("x", &["a"], JoinPolicy::AllOf)
+                .told(Story::extended(6, 1))
+                .recovers(Story::chain())
+                .ends("an extension is lost"),
             closed
                 .told(Story::flow_cancelled(policy, &[], true))
                 .recovers(Story::chain())

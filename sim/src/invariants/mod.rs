@@ -306,7 +306,8 @@ impl Told {
             Observation::Reported { holder, end, reported } => {
                 self.reports.insert_if_absent(&Acknowledged { holder, end, reported });
             }
-            Observation::Extended { request, revision, .. } => {
+            Observation::Extended { flow, request, revision } => {
+                self.calls.insert_if_absent(&RequestKey { flow, request });
                 self.grown.insert_if_absent(&Growth { request, revision });
             }
             Observation::Submitted { created: true, request, flow, .. } => {
