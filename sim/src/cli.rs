@@ -142,7 +142,7 @@ struct MutantsArguments {
     #[arg(long, value_name = "ID", value_parser = values::mutant)]
     only: Option<Mutant>,
     /// Seeds that each profile tries at most
-    #[arg(long, value_name = "A..B", value_parser = values::range, default_value = "0..3000")]
+    #[arg(long, value_name = "A..B", value_parser = values::range, default_value = "0..10000")]
     seeds: values::Range,
     /// Threads [default: one for each core]
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..))]

@@ -6,8 +6,10 @@ use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowKey};
 use crate::operations::cancel::{Batch, Kept, missing_request, stops_ready};
 use crate::reconcile::Report;
+use crate::state::State;
 use crate::storage::{
-    Consistency, FlowPage, Request, RequestKey, Result, Scope, Snapshot, Storage, Transaction,
+    Consistency, FlowPage, Member, MemberQuery, Request, RequestKey, Result, Scope, Snapshot,
+    Storage, Transaction,
 };
 use crate::transact::{Body, RetryBudget, Run, Verdict, transact};
 
@@ -39,10 +41,13 @@ impl Body for CancelNext {
         let known = known.ok_or_else(|| missing_request(key))?;
         let before = Kept::of(&known)?;
         let seen = batch.cancelled.len() as u64 + batch.running;
-        let remaining = match batch.next {
-            None => 0,
+        let rest = self.rest(transaction, &batch).await?;
+        let pending = |member: &&Member| matches!(member.state, State::Blocked | State::Ready);
+        let remaining = match &rest {
+            Some(rest) => rest.iter().filter(pending).count() as u64,
+            None if batch.next.is_none() => 0,
             // Done is what only the end of a pass tells; a call that is done stays so.
-            Some(_) => before.remaining.saturating_sub(seen).max(u64::from(before.remaining > 0)),
+            None => before.remaining.saturating_sub(seen).max(u64::from(before.remaining > 0)),
         };
         let mut kept = before.clone();
         kept.cancelled.extend(&batch.cancelled);
@@ -52,7 +57,10 @@ impl Body for CancelNext {
             let written = transaction.write_request(&row).await?;
             assert!(written == 1, "a request vanished under the lock of its flow");
         }
-        let all_ended = batch.next.is_none() && self.running + batch.running == 0;
+        let all_ended = match &rest {
+            Some(rest) => rest.is_empty(),
+            None => batch.next.is_none() && self.running + batch.running == 0,
+        };
         if all_ended {
             return self.take_off(transaction, batch).await;
         }
@@ -64,6 +72,21 @@ impl Body for CancelNext {
 }
 
 impl CancelNext {
+    /// At the end of a pass of several transactions, every member that has not ended. What the
+    /// earlier ones did may be lost by now, if commits are not durable: the end of a pass tells
+    /// nothing that this transaction does not see.
+    async fn rest<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        batch: &Batch,
+    ) -> Result<Option<Vec<Member>>> {
+        if batch.next.is_some() || self.after.is_none() {
+            return Ok(None);
+        }
+        let all = MemberQuery { flow: self.flow, after: None, limit: u32::MAX };
+        transaction.read_members(&all).await.map(Some)
+    }
+
     async fn take_off<T: Transaction>(
         &self,
         transaction: &mut T,
