@@ -31,6 +31,11 @@ use crate::tape::{Chance, Site};
 const STUCK_POLL_US: i64 = 2_000_000;
 const STUCK_UPSTREAM_US: i64 = 2_500_000;
 
+/// An execution by its name, with its retry policy.
+type Named = (String, RetryPolicy);
+/// Upstream and downstream, by their places.
+type Link = (usize, usize);
+
 /// A part of the liveness phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
@@ -390,7 +395,7 @@ impl Universe {
 
 impl Universe {
     /// The executions and edges of the flow as it has grown; as it was planned until it has.
-    fn members(&self) -> (Vec<(String, RetryPolicy)>, Vec<(usize, usize)>) {
+    fn members(&self) -> (Vec<Named>, Vec<Link>) {
         let grown = world(|world| world.judge.mirror().flows().iter().any(|row| row.revision > 0));
         if !grown {
             let executions = self.flow.spec().executions.iter();

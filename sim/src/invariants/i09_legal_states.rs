@@ -320,7 +320,7 @@ mod tests {
                         if row.has_in {
                             row.charged = 1;
                         }
-                    })
+                    });
                 })
                 .ends("added with an attempt charged"),
             Story::chain().alter("a", |row| row.has_out = false).ends("an edge forgotten"),
