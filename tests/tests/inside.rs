@@ -142,7 +142,7 @@ async fn on_sqlite_another_database_is_refused() {
     let transaction = other.transaction().expect("it begins");
     let refused = file.engine.submit_in(&transaction, flow("1").build());
     let Err(EngineError::Unsupported(reason)) = refused else { panic!("{refused:?}") };
-    assert!(reason.contains("sluicegate_partitions"), "{reason}");
+    assert!(reason.contains("sluicegate_schema"), "{reason}");
 }
 
 async fn server(schema: &str) -> (Service<PostgresStorage>, PgConnection) {
