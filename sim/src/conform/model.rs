@@ -288,6 +288,14 @@ impl Way {
             Step::Wait | Step::Yield => self.settle(ways),
             Step::Deadlock(cycle) => {
                 self.deadlock = true;
+                // Whoever is first in line for a row holds a lock of its own on it, for which the
+                // others wait: it stands in the cycle as well. Without it the cycle is still there.
+                for session in self.model.database.in_line_with(&cycle) {
+                    let ahead = self.model.seat_of(session);
+                    let mut way = self.clone();
+                    way.fail(ahead, Failure::Deadlock);
+                    way.advance(seat, ways);
+                }
                 for session in cycle {
                     let victim = self.model.seat_of(session);
                     let mut way = self.clone();
@@ -382,5 +390,52 @@ impl Candidates {
         }
         self.0 = held;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(models: &mut Candidates, seat: usize, words: &str) -> Vec<Way> {
+        let words = Words::parse(words).expect("these words are known");
+        let ways = models.ways(seat, &words).expect("the step fits");
+        let seen = ways[0].outcome.clone();
+        assert!(models.keep(ways.clone(), &seen));
+        ways
+    }
+
+    #[test]
+    fn who_is_first_in_line_before_a_member_of_a_cycle_may_be_the_victim() {
+        let model = Model::new(Names::of(7), vec![None; 4], None);
+        let mut models = Candidates::of(model);
+        let steps = [
+            (0, "begin"),
+            (0, "insert_flow"),
+            (0, "insert_executions rows=c,d,s,t,u"),
+            (0, "commit"),
+            (1, "begin"),
+            (1, "lock_executions keys=d,t"),
+            (2, "begin"),
+            (2, "lock_executions keys=s,t,u"),
+            (0, "begin"),
+            (0, "lock_executions keys=d,u"),
+            (3, "begin"),
+            (3, "lock_executions keys=u"),
+            (3, "lock_executions keys=c,s"),
+        ];
+        for (seat, words) in steps {
+            take(&mut models, seat, words);
+        }
+        // Once session 1 is gone, 0 and 2 want the row of 3, which waits for 2: of the two, who is
+        // first in line stands between 2 and 3.
+        let ways = take(&mut models, 1, "lock_executions keys=s");
+        let failed = |way: &Way, seat| {
+            way.outcome.answers.get(&seat) == Some(&Answer::Failed(Failure::Deadlock))
+        };
+        let victims = |way: &Way| (0..4).filter(|seat| failed(way, *seat)).collect::<Vec<_>>();
+        assert!(ways.iter().any(|way| victims(way) == [0, 1, 2]), "as Postgres did once");
+        assert!(ways.iter().any(|way| victims(way) == [1, 2]));
+        assert!(ways.iter().all(|way| !victims(way).is_empty()));
     }
 }

@@ -124,6 +124,17 @@ impl Database {
         Pause::Deadlock(cycle)
     }
 
+    /// Who waits for a row that a member of the cycle waits for, and is none itself.
+    pub fn in_line_with(&self, cycle: &[SessionId]) -> Vec<SessionId> {
+        let wanted: Vec<Target> =
+            cycle.iter().filter_map(|session| self.session(*session).waiting).collect();
+        let others = self.open_sessions().into_iter().filter(|session| !cycle.contains(session));
+        let waits_too = |session: &SessionId| {
+            self.session(*session).waiting.is_some_and(|target| wanted.contains(&target))
+        };
+        others.filter(waits_too).collect()
+    }
+
     /// True if following waiters to their blockers leads back to the session.
     fn closes_cycle(&self, session: SessionId) -> bool {
         let mut current = session;
