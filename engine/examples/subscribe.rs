@@ -4,12 +4,11 @@
 //! Run it with `cargo run --example subscribe`.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::FlowSpec;
 use sluicegate::identity::ExecutionId;
-use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::operations::claim::ClaimRequest;
 use sluicegate::operations::report::Report;
 use sluicegate::storage::Scope;
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
@@ -25,20 +24,9 @@ async fn work(engine: &Service, key: &str, executions: u32) -> Result<(), Engine
     }
     engine.submit(flow.build()).await?;
     loop {
-        let grants = engine
-            .claim(ClaimRequest {
-                request: engine.request_id(),
-                sent: Sent::First,
-                worker: "worker".into(),
-                instance: "1".into(),
-                namespace: None,
-                partitions: 0..u16::MAX,
-                lanes: vec!["default".into()],
-                kinds: Vec::new(),
-                limit: 10,
-                lease: Duration::from_secs(30),
-            })
-            .await?;
+        let request =
+            ClaimRequest { limit: 10, ..ClaimRequest::new(engine.request_id(), "worker") };
+        let grants = engine.claim(request).await?;
         if grants.is_empty() {
             // On Postgres this gives events their places in the feed, in one process or in many;
             // on SQLite they have them already.

@@ -14,7 +14,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::FlowSpec;
 use sluicegate::identity::FlowKey;
-use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::operations::claim::ClaimRequest;
 use sluicegate::state::PublicState;
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
 use sluicegate::{Engine, EngineError, Settings};
@@ -44,18 +44,7 @@ async fn fulfil(
     engine: &Service,
     order: &str,
 ) -> Result<(), Box<dyn Error>> {
-    let request = ClaimRequest {
-        request: engine.request_id(),
-        sent: Sent::First,
-        worker: "warehouse".into(),
-        instance: "one".into(),
-        namespace: None,
-        partitions: 0..u16::MAX,
-        lanes: vec!["default".into()],
-        kinds: Vec::new(),
-        limit: 1,
-        lease: Duration::from_secs(30),
-    };
+    let request = ClaimRequest::new(engine.request_id(), "warehouse");
     let grants = engine.claim(request).await?;
     let token = grants.first().ok_or("nothing to claim")?.token();
 

@@ -10,7 +10,7 @@ use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::{Additions, FlowBuilder, FlowSpec};
 use sluicegate::identity::FlowKey;
 use sluicegate::operations::cancel::{CancelReport, CancelledExecution, Cancelling};
-use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
+use sluicegate::operations::claim::{ClaimRequest, LeaseToken};
 use sluicegate::operations::report::Report;
 use sluicegate::operations::set_policy::PolicySet;
 use sluicegate::policy::{JoinPolicy, OnSatisfied};
@@ -43,16 +43,9 @@ impl Scene {
 
     async fn claim(&mut self) {
         let request = ClaimRequest {
-            request: self.engine.request_id(),
-            sent: Sent::First,
-            worker: "worker".into(),
-            instance: "one".into(),
-            namespace: None,
-            partitions: 0..u16::MAX,
-            lanes: vec!["default".into()],
-            kinds: Vec::new(),
             limit: 100,
             lease: Duration::from_mins(1),
+            ..ClaimRequest::new(self.engine.request_id(), "worker")
         };
         for grant in self.engine.claim(request).await.expect("the claim succeeds") {
             self.leases.insert(grant.definition.name.to_string(), grant.token());

@@ -22,18 +22,7 @@ type Service<S> = Engine<S, SystemEnvironment>;
 const TURNS_MAX: u32 = 2_000;
 
 fn claim_of<S: Storage>(engine: &Service<S>, worker: &str) -> ClaimRequest {
-    ClaimRequest {
-        request: engine.request_id(),
-        sent: Sent::First,
-        worker: worker.into(),
-        instance: "one".into(),
-        namespace: None,
-        partitions: 0..u16::MAX,
-        lanes: vec!["default".into()],
-        kinds: Vec::new(),
-        limit: 4,
-        lease: Duration::from_secs(30),
-    }
+    ClaimRequest { limit: 4, ..ClaimRequest::new(engine.request_id(), worker) }
 }
 
 /// Claims and reports until the flow has ended: executions of kind `fails` fail for good.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::{Additions, EdgeSpec, FlowBuilder, FlowSpec, Limits};
 use sluicegate::identity::FlowKey;
-use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::operations::claim::ClaimRequest;
 use sluicegate::operations::extend::Extended;
 use sluicegate::operations::report::Report;
 use sluicegate::policy::{AcceptSet, JoinPolicy, OnSatisfied};
@@ -58,16 +58,9 @@ impl Scene {
     async fn run(&self, fails: &[&str]) {
         loop {
             let request = ClaimRequest {
-                request: self.engine.request_id(),
-                sent: Sent::First,
-                worker: "worker".into(),
-                instance: "one".into(),
-                namespace: None,
-                partitions: 0..u16::MAX,
-                lanes: vec!["default".into()],
-                kinds: Vec::new(),
                 limit: 100,
                 lease: Duration::from_mins(1),
+                ..ClaimRequest::new(self.engine.request_id(), "worker")
             };
             let grants = self.engine.claim(request).await.expect("the claim succeeds");
             for grant in &grants {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::TransactionBehavior;
 use sluicegate::environment::{Environment, SystemEnvironment};
 use sluicegate::flow::{FlowBuilder, FlowSpec};
-use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
+use sluicegate::operations::claim::{ClaimRequest, LeaseToken};
 use sluicegate::operations::report::Report;
 use sluicegate::operations::submit::Submitted;
 use sluicegate::state::Outcome;
@@ -36,16 +36,9 @@ fn flow(key: &str) -> FlowBuilder {
 
 async fn claimed<S: Storage, E: Environment>(engine: &Engine<S, E>) -> Vec<LeaseToken> {
     let request = ClaimRequest {
-        request: engine.request_id(),
-        sent: Sent::First,
-        worker: "worker".into(),
-        instance: "one".into(),
-        namespace: None,
-        partitions: 0..u16::MAX,
-        lanes: vec!["default".into()],
-        kinds: Vec::new(),
         limit: 10,
         lease: Duration::from_mins(1),
+        ..ClaimRequest::new(engine.request_id(), "worker")
     };
     let grants = engine.claim(request).await.expect("it claims");
     grants.iter().map(sluicegate::storage::Grant::token).collect()

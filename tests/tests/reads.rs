@@ -1,13 +1,12 @@
 //! What readers are shown, through the public handle on SQLite in memory.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sluicegate::draw::GraphFormat;
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::{EdgeSpec, ExecutionSpec, FlowSpec};
 use sluicegate::identity::{FlowId, FlowKey};
-use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::operations::claim::ClaimRequest;
 use sluicegate::operations::list::{Direction, ExecutionFilter, FlowFilter};
 use sluicegate::operations::report::Report;
 use sluicegate::policy::AcceptSet;
@@ -29,18 +28,7 @@ async fn submit(engine: &Service, flow: FlowSpec) -> FlowKey {
 }
 
 async fn claim(engine: &Service) -> Vec<Grant> {
-    let request = ClaimRequest {
-        request: engine.request_id(),
-        sent: Sent::First,
-        worker: "worker".into(),
-        instance: "one".into(),
-        namespace: None,
-        partitions: 0..u16::MAX,
-        lanes: vec!["default".into()],
-        kinds: Vec::new(),
-        limit: 100,
-        lease: Duration::from_secs(30),
-    };
+    let request = ClaimRequest { limit: 100, ..ClaimRequest::new(engine.request_id(), "worker") };
     engine.claim(request).await.expect("the claim succeeds")
 }
 

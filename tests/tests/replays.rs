@@ -7,7 +7,7 @@ use std::time::Duration;
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::{EdgeSpec, ExecutionSpec, FlowBuilder, FlowSpec};
 use sluicegate::identity::FlowKey;
-use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
+use sluicegate::operations::claim::{ClaimRequest, LeaseToken};
 use sluicegate::operations::replay::Replayed;
 use sluicegate::operations::report::Report;
 use sluicegate::policy::{AcceptSet, JoinPolicy, OnSatisfied};
@@ -42,16 +42,9 @@ impl Scene {
 
     async fn claim(&self) -> Vec<Grant> {
         let request = ClaimRequest {
-            request: self.engine.request_id(),
-            sent: Sent::First,
-            worker: "worker".into(),
-            instance: "one".into(),
-            namespace: None,
-            partitions: 0..u16::MAX,
-            lanes: vec!["default".into()],
-            kinds: Vec::new(),
             limit: 100,
             lease: Duration::from_mins(1),
+            ..ClaimRequest::new(self.engine.request_id(), "worker")
         };
         self.engine.claim(request).await.expect("the claim succeeds")
     }

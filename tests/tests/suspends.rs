@@ -1,12 +1,11 @@
 //! Suspending and resuming, as a service sees it: numbers, repetitions, refusals, cancels.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::FlowSpec;
 use sluicegate::identity::{ExecutionId, FlowKey};
-use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
+use sluicegate::operations::claim::{ClaimRequest, LeaseToken};
 use sluicegate::operations::describe::Explanation;
 use sluicegate::operations::report::Report;
 use sluicegate::state::{ClosePolicy, Outcome, PublicState};
@@ -30,18 +29,7 @@ async fn held() -> (Home, FlowKey, LeaseToken) {
 }
 
 async fn claimed(engine: &Home) -> LeaseToken {
-    let request = ClaimRequest {
-        request: engine.request_id(),
-        sent: Sent::First,
-        worker: "w".into(),
-        instance: "w".into(),
-        namespace: None,
-        partitions: 0..u16::MAX,
-        lanes: vec!["default".into()],
-        kinds: Vec::new(),
-        limit: 1,
-        lease: Duration::from_secs(30),
-    };
+    let request = ClaimRequest::new(engine.request_id(), "w");
     let grants = engine.claim(request).await.expect("the claim succeeds");
     grants.first().expect("it may be claimed").token()
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::FlowSpec;
 use sluicegate::identity::FlowId;
-use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::operations::claim::ClaimRequest;
 use sluicegate::operations::report::Report;
 use sluicegate::storage::postgres::{PostgresOptions, PostgresStorage};
 use sluicegate::storage::schema::Migration;
@@ -124,16 +124,9 @@ fn chain() -> FlowSpec {
 /// Claims what there is, ends it, and advances what waits for it.
 async fn work<S: Storage>(engine: &Engine<S, SystemEnvironment>) -> Result<(), EngineError> {
     let request = ClaimRequest {
-        request: engine.request_id(),
-        sent: Sent::First,
-        worker: "worker".into(),
-        instance: "one".into(),
-        namespace: None,
-        partitions: 0..u16::MAX,
-        lanes: vec!["default".into()],
-        kinds: Vec::new(),
         limit: 3,
         lease: Duration::from_mins(1),
+        ..ClaimRequest::new(engine.request_id(), "worker")
     };
     for grant in engine.claim(request).await? {
         engine.report(grant.token(), Report::Complete(Arc::from(*b"{}"))).await?;

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::mutants::mutated;
+use crate::operations::call::{Call, Opened};
 use crate::operations::finish::{self, Move};
 use crate::state::{Cause, ClosePolicy, Outcome, State};
 use crate::storage::{
@@ -184,22 +184,19 @@ impl Body for CancelFlow {
         transaction: &mut T,
         _run: Run,
     ) -> Result<Verdict<Self::Out>> {
-        let Some(flow) = transaction.lock_flow(&self.flow).await? else {
-            return Ok(Verdict::Rollback(Err(EngineError::FlowNotFound(self.flow.id))));
-        };
-        let key = RequestKey { flow: self.flow, request: self.request };
-        let content_hash = content_hash(&["cancel_flow", self.policy.name()]);
-        if let Some(known) = transaction.read_request(&key).await? {
-            if known.content_hash != content_hash {
-                return Ok(Verdict::Rollback(Err(other_content(key))));
+        let call = Call::new(self.flow, self.request, &["cancel_flow", self.policy.name()]);
+        let flow = match call.open(transaction).await? {
+            Ok(Opened::New(flow)) => flow,
+            Ok(Opened::Known(flow, known)) => {
+                let reply = self.earlier(transaction, &flow, &known).await?;
+                return Ok(Verdict::Rollback(Ok(reply)));
             }
-            let reply = self.earlier(transaction, &flow, &known).await?;
-            return Ok(Verdict::Rollback(Ok(reply)));
-        }
+            Err(refused) => return Ok(Verdict::Rollback(Err(refused))),
+        };
         if let (Some(policy), Some(by)) = (flow.closing, flow.closed_by)
             && policy >= self.policy
         {
-            let closer = RequestKey { request: by, ..key };
+            let closer = RequestKey { request: by, ..call.key };
             let known = transaction.read_request(&closer).await?;
             let known = known.ok_or_else(|| missing_request(closer))?;
             let kept = Kept::of(&known)?;
@@ -209,9 +206,7 @@ impl Body for CancelFlow {
         }
         let flow = Flow { closing: Some(self.policy), closed_by: Some(self.request), ..flow };
         let kept = self.close(transaction, &flow).await?;
-        let row = Request { key, content_hash, reply: kept.bytes() };
-        let inserted = transaction.insert_request(&row).await?;
-        assert!(inserted == Inserted::New, "a request appeared under the lock of its flow");
+        call.keep(transaction, kept.bytes()).await?;
         let progress = kept.progress();
         let reply = CancelReport { policy: self.policy, cancelled: kept.cancelled, progress };
         Ok(Verdict::Commit(Ok(reply)))
@@ -278,13 +273,12 @@ impl Body for CancelExecution {
         let Some(row) = rows.first() else {
             return Ok(Verdict::Rollback(Err(EngineError::ExecutionNotFound(id))));
         };
-        let key = RequestKey { flow: row.flow_key(), request: self.request };
-        let content_hash = content_hash(&["cancel_execution", &id.to_string(), &self.reason]);
-        if let Some(known) = transaction.read_request(&key).await? {
-            return Ok(Verdict::Rollback(match known.content_hash == content_hash {
-                true => Ok(CancelledExecution::Cancelled),
-                false => Err(other_content(key)),
-            }));
+        let words = ["cancel_execution", &id.to_string(), &self.reason];
+        let call = Call::new(row.flow_key(), self.request, &words);
+        match call.known(transaction).await? {
+            Ok(None) => {}
+            Ok(Some(_)) => return Ok(Verdict::Rollback(Ok(CancelledExecution::Cancelled))),
+            Err(refused) => return Ok(Verdict::Rollback(Err(refused))),
         }
         if let State::Terminal(outcome) = row.state
             && !mutated!(P20)
@@ -295,27 +289,12 @@ impl Body for CancelExecution {
         let one = cancelled(row, Cause::Operator, now);
         finish::record(transaction, std::slice::from_ref(&one)).await?;
         let reply = Arc::from(self.reason.as_bytes());
-        let inserted = transaction.insert_request(&Request { key, content_hash, reply }).await?;
-        match inserted {
+        match call.record(transaction, reply).await? {
             Inserted::New => Ok(Verdict::Commit(Ok(CancelledExecution::Cancelled))),
             // Another call has taken the id in this flow since it was looked for.
-            Inserted::Exists => Ok(Verdict::Rollback(Err(other_content(key)))),
+            Inserted::Exists => Ok(Verdict::Rollback(Err(call.other_content()))),
         }
     }
-}
-
-/// Tells two questions under one request id apart.
-pub(crate) fn content_hash(words: &[&str]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    for word in words {
-        hash.update((word.len() as u64).to_be_bytes());
-        hash.update(word);
-    }
-    hash.finalize().into()
-}
-
-pub(crate) fn other_content(key: RequestKey) -> EngineError {
-    EngineError::Conflict { by: format!("request id `{}`", key.request), flow: key.flow.id }
 }
 
 pub(crate) fn missing_request(key: RequestKey) -> StorageError {
@@ -350,10 +329,5 @@ mod tests {
             let read = Kept::of(&request(Arc::from(bytes)));
             assert!(matches!(read, Err(StorageError::Corrupt(_))), "{bytes:?}");
         }
-    }
-
-    #[test]
-    fn words_that_run_into_each_other_are_told_apart() {
-        assert_ne!(content_hash(&["ab", "c"]), content_hash(&["a", "bc"]));
     }
 }

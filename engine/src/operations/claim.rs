@@ -64,6 +64,24 @@ pub struct LeaseToken {
 }
 
 impl ClaimRequest {
+    /// A first request for one execution of the lane `default`, of every kind, namespace and
+    /// partition, with a lease of 30 seconds; the fields say what is to be otherwise.
+    pub fn new(request: RequestId, worker: impl Into<Arc<str>>) -> Self {
+        let worker = worker.into();
+        Self {
+            request,
+            sent: Sent::First,
+            instance: Arc::clone(&worker),
+            worker,
+            namespace: None,
+            partitions: 0..u16::MAX,
+            lanes: vec!["default".into()],
+            kinds: Vec::new(),
+            limit: 1,
+            lease: Duration::from_secs(30),
+        }
+    }
+
     /// Refuses a request that no claim can serve.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         if self.lanes.is_empty() {

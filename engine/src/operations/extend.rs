@@ -11,15 +11,15 @@ use crate::error::{EngineError, invalid, missing_group};
 use crate::flow::{Held, HeldEdge, Limits, ValidAdditions};
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::mutants::mutated;
-use crate::operations::cancel::{content_hash, other_content};
+use crate::operations::call::{Call, Opened};
 use crate::operations::finish::{self, Move};
 use crate::operations::submit::{INSERT_ROWS_MAX, definition, execution};
 use crate::policy::Decision;
 use crate::reconcile::summary;
 use crate::state::State;
 use crate::storage::{
-    CountQuery, Edge, EdgeKey, Execution, Flow, Group, Inserted, NewExecution, Request, RequestKey,
-    Resolution, Result, ResultChange, StorageError, Transaction,
+    CountQuery, Edge, EdgeKey, Execution, Flow, Group, NewExecution, Request, Resolution, Result,
+    ResultChange, StorageError, Transaction,
 };
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
@@ -65,17 +65,12 @@ impl Body for Extend {
         transaction: &mut T,
         _run: Run,
     ) -> Result<Verdict<Self::Out>> {
-        let Some(flow) = transaction.lock_flow(&self.flow).await? else {
-            return Ok(Verdict::Rollback(Err(EngineError::FlowNotFound(self.flow.id))));
+        let call = self.call();
+        let flow = match call.open(transaction).await? {
+            Ok(Opened::New(flow)) => flow,
+            Ok(Opened::Known(_, known)) => return Ok(Verdict::Rollback(Ok(Extended::of(&known)?))),
+            Err(refused) => return Ok(Verdict::Rollback(Err(refused))),
         };
-        let key = RequestKey { flow: self.flow, request: self.request };
-        let content_hash = self.content_hash();
-        if let Some(known) = transaction.read_request(&key).await? {
-            return Ok(Verdict::Rollback(match known.content_hash == content_hash {
-                true => Ok(Extended::of(&known)?),
-                false => Err(other_content(key)),
-            }));
-        }
         if let Err(refused) = self.admits(&flow) {
             return Ok(Verdict::Rollback(Err(refused)));
         }
@@ -94,9 +89,7 @@ impl Body for Extend {
         let extended = Extended { flow: self.flow, revision: flow.revision + 1 };
         let written = transaction.write_flow(&Flow { revision: extended.revision, ..flow }).await?;
         assert!(written == 1, "a locked flow vanished");
-        let row = Request { key, content_hash, reply: extended.bytes() };
-        let inserted = transaction.insert_request(&row).await?;
-        assert!(inserted == Inserted::New, "a request appeared under the lock of its flow");
+        call.keep(transaction, extended.bytes()).await?;
         Ok(Verdict::Commit(Ok(extended)))
     }
 }
@@ -112,8 +105,8 @@ struct Ground {
 }
 
 impl Extend {
-    /// Tells two extensions under one request id apart.
-    fn content_hash(&self) -> [u8; 32] {
+    /// The call, in words that tell two extensions under one request id apart.
+    fn call(&self) -> Call {
         let revision = format!("{:?}", self.expected_revision);
         let whole = format!("{:?}", self.additions.valid().content_hash());
         let mut names: Vec<&str> =
@@ -121,7 +114,7 @@ impl Extend {
         names.sort_unstable();
         let mut words = vec!["extend", &revision, &whole];
         words.extend(names);
-        content_hash(&words)
+        Call::new(self.flow, self.request, &words)
     }
 
     /// Whether the flow may grow.

@@ -1,6 +1,7 @@
 //! The operations of the public handle: submit, extend, claim, reports, renewals, cancels, tags and
 //! reads. Each file holds one transaction's body and the pure decision that it takes.
 
+pub(crate) mod call;
 pub mod cancel;
 pub mod claim;
 pub(crate) mod complete_and_claim;

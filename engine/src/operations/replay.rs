@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::cascade::hop::{Hop, Plan};
 use crate::error::{EngineError, missing_group};
 use crate::identity::{ExecutionId, FlowId, FlowKey, RequestId};
-use crate::operations::cancel::{content_hash, other_content};
+use crate::operations::call::{Call, Opened};
 use crate::operations::finish::{self, Move};
 use crate::operations::submit::INSERT_ROWS_MAX;
 use crate::policy::Decision;
@@ -18,8 +18,8 @@ use crate::reconcile::summary;
 use crate::replay::{ReplayScope, Standing, reset_set};
 use crate::state::State;
 use crate::storage::{
-    Contention, EdgeKey, Execution, ExecutionView, Flow, Group, Inserted, Request, RequestKey,
-    Result, ResultChange, SiblingRequest, Snapshot, StorageError, Transaction,
+    Contention, EdgeKey, Execution, ExecutionView, Flow, Group, Request, Result, ResultChange,
+    SiblingRequest, Snapshot, StorageError, Transaction,
 };
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
@@ -154,17 +154,12 @@ impl Body for Replay {
         transaction: &mut T,
         _run: Run,
     ) -> Result<Verdict<Self::Out>> {
-        let Some(flow) = transaction.lock_flow(&self.flow).await? else {
-            return Ok(Verdict::Rollback(Err(EngineError::FlowNotFound(self.flow.id))));
+        let call = Call::new(self.flow, self.request, &["replay", &self.scope.words()]);
+        let flow = match call.open(transaction).await? {
+            Ok(Opened::New(flow)) => flow,
+            Ok(Opened::Known(_, known)) => return Ok(Verdict::Rollback(Ok(Replayed::of(&known)?))),
+            Err(refused) => return Ok(Verdict::Rollback(Err(refused))),
         };
-        let key = RequestKey { flow: self.flow, request: self.request };
-        let content_hash = content_hash(&["replay", &self.scope.words()]);
-        if let Some(known) = transaction.read_request(&key).await? {
-            return Ok(Verdict::Rollback(match known.content_hash == content_hash {
-                true => Ok(Replayed::of(&known)?),
-                false => Err(other_content(key)),
-            }));
-        }
         let summary = transaction.lock_summaries(&[self.flow]).await?;
         let summary = *summary.first().ok_or_else(|| summary::missing_summary(self.flow))?;
         let choice = self.choose(transaction).await?;
@@ -195,9 +190,7 @@ impl Body for Replay {
             transaction.write_summary(&opened).await?;
         }
         transaction.insert_flow_changes(&[self.flow]).await?;
-        let row = Request { key, content_hash, reply: replayed.bytes() };
-        let inserted = transaction.insert_request(&row).await?;
-        assert!(inserted == Inserted::New, "a request appeared under the lock of its flow");
+        call.keep(transaction, replayed.bytes()).await?;
         Ok(Verdict::Commit(Ok(replayed)))
     }
 }

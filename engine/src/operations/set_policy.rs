@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
-use crate::operations::cancel::{content_hash, other_content};
+use crate::operations::call::{Call, Opened};
 use crate::policy::{Decision, JoinPolicy};
-use crate::storage::{Group, Inserted, Request, RequestKey, Result, Transaction};
+use crate::storage::{Group, Result, Transaction};
 use crate::transact::{Body, Run, Verdict};
 
 /// What a call to set a policy found.
@@ -36,18 +36,13 @@ impl Body for SetPolicy {
         transaction: &mut T,
         _run: Run,
     ) -> Result<Verdict<Self::Out>> {
-        if transaction.lock_flow(&self.flow).await?.is_none() {
-            return Ok(Verdict::Rollback(Err(EngineError::FlowNotFound(self.flow.id))));
-        }
-        let key = RequestKey { flow: self.flow, request: self.request };
         let words =
             ["set_edge_group_policy", &self.downstream.to_string(), &format!("{:?}", self.policy)];
-        let content_hash = content_hash(&words);
-        if let Some(known) = transaction.read_request(&key).await? {
-            return Ok(Verdict::Rollback(match known.content_hash == content_hash {
-                true => Ok(PolicySet::Set),
-                false => Err(other_content(key)),
-            }));
+        let call = Call::new(self.flow, self.request, &words);
+        match call.open(transaction).await? {
+            Ok(Opened::New(_)) => {}
+            Ok(Opened::Known(..)) => return Ok(Verdict::Rollback(Ok(PolicySet::Set))),
+            Err(refused) => return Ok(Verdict::Rollback(Err(refused))),
         }
         let groups = transaction.lock_groups(&[self.downstream]).await?;
         let Some(before) = groups.first().filter(|group| group.flow == self.flow.id) else {
@@ -63,9 +58,7 @@ impl Body for SetPolicy {
         let after = Group { policy: self.policy, ..*before };
         let written = transaction.write_joins(&[after]).await?;
         assert!(written == 1, "a locked group vanished");
-        let row = Request { key, content_hash, reply: Arc::from([]) };
-        let inserted = transaction.insert_request(&row).await?;
-        assert!(inserted == Inserted::New, "a request appeared under the lock of its flow");
+        call.keep(transaction, Arc::from([])).await?;
         Ok(Verdict::Commit(Ok(PolicySet::Set)))
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::error::EngineError;
 use crate::identity::{FlowKey, RequestId};
 use crate::mutants::mutated;
-use crate::operations::cancel::{content_hash, other_content};
-use crate::storage::{Flow, Inserted, Request, RequestKey, Result, Transaction};
+use crate::operations::call::{Call, Opened};
+use crate::storage::{Flow, Result, Transaction};
 use crate::transact::{Body, Run, Verdict};
 
 /// Bytes of the name or of the value of a tag, at most.
@@ -80,17 +80,12 @@ impl Body for SetTag {
         transaction: &mut T,
         _run: Run,
     ) -> Result<Verdict<Self::Out>> {
-        let Some(flow) = transaction.lock_flow(&self.flow).await? else {
-            return Ok(Verdict::Rollback(Err(EngineError::FlowNotFound(self.flow.id))));
+        let call = Call::new(self.flow, self.request, &["set_flow_tag", &self.tag, &self.value]);
+        let flow = match call.open(transaction).await? {
+            Ok(Opened::New(flow)) => flow,
+            Ok(Opened::Known(_, _)) => return Ok(Verdict::Rollback(Ok(()))),
+            Err(refused) => return Ok(Verdict::Rollback(Err(refused))),
         };
-        let key = RequestKey { flow: self.flow, request: self.request };
-        let content_hash = content_hash(&["set_flow_tag", &self.tag, &self.value]);
-        if let Some(known) = transaction.read_request(&key).await? {
-            return Ok(Verdict::Rollback(match known.content_hash == content_hash {
-                true => Ok(()),
-                false => Err(other_content(key)),
-            }));
-        }
         if flow.tags.get(&self.tag).is_none() && flow.tags.len() >= TAGS_MAX {
             let reason = format!("flow {} has {TAGS_MAX} tags", self.flow.id);
             return Ok(Verdict::Rollback(Err(EngineError::LimitExceeded(reason))));
@@ -101,9 +96,7 @@ impl Body for SetTag {
         if mutated!(S20) {
             return Ok(Verdict::Commit(Ok(())));
         }
-        let row = Request { key, content_hash, reply: Arc::from([]) };
-        let inserted = transaction.insert_request(&row).await?;
-        assert!(inserted == Inserted::New, "a request appeared under the lock of its flow");
+        call.keep(transaction, Arc::from([])).await?;
         Ok(Verdict::Commit(Ok(())))
     }
 }
