@@ -1,5 +1,6 @@
 //! The public handle. Draws what a call needs once, runs its transaction and tells the dispatchers;
-//! holds no state of any flow.
+//! holds no state of any flow; what it
+//! remembers of rows that fail costs time when it is lost, and nothing else.
 
 mod attempts;
 mod reads;
@@ -23,7 +24,7 @@ use crate::identity::{
 use crate::operations::cancel::{
     CancelExecution, CancelFlow, CancelReport, CancelledExecution, Cancelling,
 };
-use crate::operations::claim::{Claim, ClaimRequest, LeaseToken};
+use crate::operations::claim::{Claim, ClaimRequest, LeaseToken, Sent};
 use crate::operations::complete_and_claim::CompleteAndClaim;
 use crate::operations::describe::{self, Explanation, FlowDescription};
 use crate::operations::extend::{Extend, Extended};
@@ -31,7 +32,10 @@ use crate::operations::report::{Renew, Report, Reporting};
 use crate::operations::set_policy::{PolicySet, SetPolicy};
 use crate::operations::submit::{Submit, Submitted};
 use crate::policy::JoinPolicy;
-use crate::reconcile::{self, cancel_backlog, dependency, reaper, siblings};
+use crate::reconcile::reaper::Steps;
+use crate::reconcile::{
+    self, ClockWatch, Failing, Pass, cancel_backlog, dependency, reaper, siblings,
+};
 use crate::state::ClosePolicy;
 use crate::storage::{Consistency, EventId, Grant, Reported, Scope, Storage};
 use crate::transact::{RetryBudget, transact};
@@ -51,6 +55,12 @@ pub struct Settings {
     pub stale: Duration,
     /// Rows of one page of the reaper.
     pub reaper_page_rows: u32,
+    /// How far the storage's clock may step forward, against the reaper's monotonic clock, before
+    /// the reaper lets every lease go on.
+    pub clock_step_max: Duration,
+    /// For how long it then does: as long as leases are, so that their holders can report. Nothing
+    /// is reaped meanwhile.
+    pub lease_grace: Duration,
     /// Members that one transaction of a cancel, or of a sibling cancel, looks at.
     pub cancel_batch: u32,
     /// Flows of one page of the projector.
@@ -68,6 +78,8 @@ impl Default for Settings {
             hop: HopLimits::default(),
             stale: Duration::from_secs(1),
             reaper_page_rows: 100,
+            clock_step_max: Duration::from_secs(1),
+            lease_grace: Duration::from_secs(30),
             cancel_batch: 1_000,
             projector_page_rows: 100,
             feed: FeedSettings::default(),
@@ -84,12 +96,20 @@ pub struct Engine<S, E> {
     storage: S,
     environment: E,
     settings: Arc<Settings>,
+    failing: Arc<Failing>,
+    clock: Arc<ClockWatch>,
 }
 
 impl<S: Storage, E: Environment> Engine<S, E> {
     /// An engine on that storage.
     pub fn new(storage: S, environment: E, settings: Settings) -> Self {
-        Self { storage, environment, settings: Arc::new(settings) }
+        Self {
+            storage,
+            environment,
+            settings: Arc::new(settings),
+            failing: Arc::default(),
+            clock: Arc::default(),
+        }
     }
 
     /// The settings that it was made with.
@@ -186,8 +206,17 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         if request.limit == 0 {
             return Ok(Vec::new());
         }
-        let body = Claim { request, nonce: self.environment.random() };
-        transact(&self.storage, &self.environment, &self.settings.budget, &body).await
+        let (pass, nonce) = (self.pass(), self.environment.random());
+        let mut body = Claim { request, nonce, except: pass.quarantine() };
+        loop {
+            let granted =
+                transact(&self.storage, &self.environment, &self.settings.budget, &body).await;
+            if !pass.passes_over(&granted, &mut body.except) {
+                pass.has_read(granted.iter().flatten());
+                return granted;
+            }
+            body.request.sent = Sent::Again;
+        }
     }
 
     /// Reports what became of an attempt.
@@ -233,10 +262,19 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     ) -> Result<(Vec<Result<Reported, EngineError>>, Vec<Grant>), EngineError> {
         request.check()?;
         let reporting = Reporting::of(reports)?;
-        let claim = Claim { request, nonce: self.environment.random() };
-        let body = CompleteAndClaim { reporting, claim };
-        let (replies, grants) =
-            transact(&self.storage, &self.environment, &self.settings.budget, &body).await?;
+        let (pass, nonce) = (self.pass(), self.environment.random());
+        let claim = Claim { request, nonce, except: pass.quarantine() };
+        let mut body = CompleteAndClaim { reporting, claim };
+        let (replies, grants) = loop {
+            let done =
+                transact(&self.storage, &self.environment, &self.settings.budget, &body).await;
+            if !pass.passes_over(&done, &mut body.claim.except) {
+                let (replies, grants) = done?;
+                pass.has_read(&grants);
+                break (replies, grants);
+            }
+            body.claim.request.sent = Sent::Again;
+        };
         self.notify_finished(&body.reporting, &replies);
         Ok((replies, grants))
     }
@@ -286,9 +324,15 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         request: RequestId,
     ) -> Result<CancelReport, EngineError> {
         let flow = self.settings.partitions.key(flow);
-        let body = CancelFlow { flow, policy, request, batch: self.settings.cancel_batch };
-        let report =
-            transact(&self.storage, &self.environment, &self.settings.budget, &body).await??;
+        let (pass, batch) = (self.pass(), self.settings.cancel_batch);
+        let mut body = CancelFlow { flow, policy, request, batch, except: pass.quarantine() };
+        let report = loop {
+            let done =
+                transact(&self.storage, &self.environment, &self.settings.budget, &body).await;
+            if !pass.passes_over(&done, &mut body.except) {
+                break done??;
+            }
+        };
         if !report.cancelled.is_empty() {
             self.environment.notify(Notice { partition: flow.partition });
         }
@@ -299,7 +343,8 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// cancels is left.
     ///
     /// Cancellation: dropped, the reconciler goes on. Errors: those of `cancel_flow`, and of the
-    /// batch that failed; what was cancelled stays so.
+    /// batch that failed; what was cancelled stays so. `Unreadable` if nothing but members that
+    /// cannot be read is left.
     pub async fn cancel_flow_and_wait(
         &self,
         flow: FlowId,
@@ -311,12 +356,13 @@ impl<S: Storage, E: Environment> Engine<S, E> {
             if report.progress == Cancelling::Done {
                 return Ok(report);
             }
-            let Settings { budget, cancel_batch, .. } = &*self.settings;
             let key = self.settings.partitions.key(flow);
-            let (storage, environment) = (&self.storage, &self.environment);
-            let mut done = reconcile::Report::default();
-            cancel_backlog::pass(storage, environment, budget, key, *cancel_batch, &mut done)
-                .await?;
+            let (mut done, batch) = (reconcile::Report::default(), self.settings.cancel_batch);
+            let except = cancel_backlog::drain(self.pass(), key, batch, &mut done).await?;
+            if let (Some(execution), 0) = (except.first(), done.reconciled) {
+                let reason = "the cancel of its flow waits for it to be mended".to_owned();
+                return Err(EngineError::Unreadable { execution: *execution, reason });
+            }
         }
     }
 
@@ -359,8 +405,7 @@ impl<S: Storage, E: Environment> Engine<S, E> {
 
     /// One tick of the sibling drain: cancels what decided joins no longer need.
     pub async fn sibling_tick(&self, scope: &Scope) -> Result<reconcile::Report, EngineError> {
-        let Settings { budget, cancel_batch, .. } = &*self.settings;
-        siblings::tick(&self.storage, &self.environment, budget, scope, *cancel_batch).await
+        siblings::tick(self.pass(), scope, self.settings.cancel_batch).await
     }
 
     /// One tick of the cancel backlog: goes on with the flows that are being cancelled.
@@ -368,14 +413,16 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         &self,
         scope: &Scope,
     ) -> Result<reconcile::Report, EngineError> {
-        let Settings { budget, cancel_batch, .. } = &*self.settings;
-        cancel_backlog::tick(&self.storage, &self.environment, budget, scope, *cancel_batch).await
+        cancel_backlog::tick(self.pass(), scope, self.settings.cancel_batch).await
     }
 
-    /// One tick of the reaper.
+    /// One tick of the reaper. After a forward step of the storage's clock it ends nothing for a
+    /// while: see [`Settings::lease_grace`].
     pub async fn reaper_tick(&self, scope: &Scope) -> Result<reconcile::Report, EngineError> {
-        let Settings { budget, reaper_page_rows, .. } = &*self.settings;
-        reaper::tick(&self.storage, &self.environment, budget, scope, *reaper_page_rows).await
+        let Settings { reaper_page_rows, clock_step_max, lease_grace, .. } = *self.settings;
+        let clock = &*self.clock;
+        let steps = Steps { clock, step_max: clock_step_max, grace: lease_grace };
+        reaper::tick(self.pass(), scope, reaper_page_rows, steps).await
     }
 
     /// A flow with its executions, groups and counters, all of one instant.
@@ -477,11 +524,15 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     }
 
     fn visitor(&self) -> Visitor<'_, S, E> {
-        Visitor {
+        Visitor { pass: self.pass(), limits: &self.settings.hop }
+    }
+
+    fn pass(&self) -> Pass<'_, S, E> {
+        Pass {
             storage: &self.storage,
             environment: &self.environment,
             budget: &self.settings.budget,
-            limits: &self.settings.hop,
+            failing: &self.failing,
         }
     }
 }

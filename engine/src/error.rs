@@ -86,6 +86,14 @@ pub enum EngineError {
     /// A stored value needs an operator.
     #[error("stored data is corrupt: {0}")]
     Corrupt(String),
+    /// A stored value of one execution needs an operator; others are not in its way.
+    #[error("execution {execution} cannot be read: {reason}")]
+    Unreadable {
+        /// The execution whose row, or whose group's row, it is.
+        execution: ExecutionId,
+        /// Where the value stands, and what it is.
+        reason: String,
+    },
     /// Make it smaller, or raise the limit.
     #[error("limit exceeded: {0}")]
     LimitExceeded(String),
@@ -107,6 +115,9 @@ impl From<StorageError> for EngineError {
         match error {
             StorageError::Contention(contention) => Self::Contention(contention),
             StorageError::Corrupt(reason) => Self::Corrupt(reason.into_owned()),
+            StorageError::Unreadable(execution, reason) => {
+                Self::Unreadable { execution, reason: reason.into_owned() }
+            }
             StorageError::Unsupported(reason) => Self::Unsupported(reason.into_owned()),
             StorageError::Unavailable(reason) => Self::Unavailable(reason.into_owned()),
             StorageError::Full => Self::Unavailable("the disk is full".into()),

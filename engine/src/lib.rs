@@ -13,7 +13,6 @@ pub mod identity;
 mod measure;
 pub mod mutants;
 pub mod operations;
-#[cfg(feature = "system")]
 mod pace;
 pub mod policy;
 pub mod reconcile;

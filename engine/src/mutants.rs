@@ -39,6 +39,7 @@ mutants! {
     P07 "group read without a row lock" "I3 I8";
     P08 "satisfied fires again on a later outcome: downstream active -> ready" "I4 I7";
     P09 "satisfied fires again: downstream in retry delay -> ready now" "I11";
+    P10 "a missing group row is taken for nothing to do" "I21 I8";
     P11 "extend leaves the edges of upstreams that have ended" "I21 I8";
     P12 "extend adds edges to a join that has decided" "I4";
     P13 "k handled as a signed number in validation" "I9 I4";
@@ -71,11 +72,14 @@ mutants! {
     P40 "a deadlock is reported as a lost lease" "I15";
     P41 "completion events carry no namespace" "I14";
     P42 "a filter by tag compares the value only" "I14";
+    P43 "a sweep comes to rest at a page with a failing row, and begins there again" "I8";
+    P44 "staleness is judged by the caller's clock" "I8";
     P45 "the dependency reconciler looks at events only" "I8";
     P46 "subscriber cursor over ids" "I17";
     P47 "subscriber starts at the newest id after a restart" "I17";
     P48 "an unknown commit is told as a failure, without looking for its effect" "I16";
     P49 "a transaction on SQLite begins as a reader and becomes a writer later" "I15";
+    P50 "a policy that cannot be read is taken for AllOf" "I9";
     P51 "the cycle check of an extension sees direct edges only" "I8 I18";
     P54 "the projector counts before it locks the summary" "I10";
     P55 "the idempotency key is looked up, not claimed" "I16";
@@ -87,6 +91,7 @@ mutants! {
     P62 "a fence without the nonce" "I7";
     P63 "the projector passes over change rows whose numbers are below the last one" "I10";
     P65 "the stored reply of a report is not found on a re-run" "I16";
+    P66 "an execution that cannot be read fails the whole claim" "I8";
     P68 "events numbered before the stream head is locked" "I17";
     S01 "failing groups at the head of a full plan hide the groups behind them" "I8";
     S02 "a snooze is charged and forgets its delay" "I11";

@@ -1,8 +1,10 @@
 //! The committed state as the checkers know it, built from commits alone. Never judges and never
 //! reads a database.
 
+mod damage;
 mod feed;
 
+use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
 
 use sluicegate::identity::{ExecutionId, FlowKey};
@@ -13,6 +15,7 @@ use sluicegate::storage::{
 };
 use sluicegate::time::Timestamp;
 
+pub use damage::{Damaged, Waiting};
 pub use feed::Forgotten;
 
 use crate::history::{Change, Commit, Holder};
@@ -77,6 +80,7 @@ pub struct Mirror {
     summaries: Table<Summary>,
     positions: Vec<EventPosition>,
     forgotten: Forgotten,
+    damaged: BTreeSet<Damaged>,
     commits: u64,
     clock_highest: Timestamp,
 }
@@ -105,6 +109,7 @@ impl Mirror {
         self.summaries.rows.clear();
         self.positions.clear();
         self.forgotten = Forgotten::default();
+        self.damaged.clear();
         self.commits = 0;
         self.clock_highest = Timestamp::default();
     }

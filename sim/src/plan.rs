@@ -348,11 +348,13 @@ impl Campaign {
 
     /// Every kind of the lane for `quick`; for `swarm` about half of them, drawn anew each time.
     fn draw_kinds(&self, tape: &mut Tape) -> BTreeSet<FaultKind> {
-        let kinds = faults::kinds(self.lane);
+        let damages = tape.draw(Site::Plan, 8, Chance::Even) == 1;
+        let kinds = faults::kinds(self.lane).into_iter();
+        let kinds = kinds.filter(|kind| damages || !kind.damages());
         match self.profile {
-            Profile::Quick => kinds.into_iter().collect(),
+            Profile::Quick => kinds.collect(),
             Profile::Swarm => {
-                kinds.into_iter().filter(|_| tape.draw(Site::Plan, 2, Chance::Even) == 1).collect()
+                kinds.filter(|_| tape.draw(Site::Plan, 2, Chance::Even) == 1).collect()
             }
         }
     }

@@ -154,14 +154,19 @@ mod tests {
         }
     }
 
-    /// The file of the first seed on which the specimen fails.
+    /// The file of the first seed on which the specimen fails by its choices: without a fault and
+    /// in the default order it passes.
     fn file() -> FailureFile {
         for seed in 0..200 {
             let ran = universe(&campaign(), seed).unwrap();
             let Some(sighting) = ran.sighting else { continue };
             let plan = campaign().plan(seed);
             let failure = Failure::new(seed, sighting, &plan.whole(), ran.trace_hash, ran.tape);
-            return FailureFile::new(&failure, plan, "unknown");
+            let file = FailureFile::new(&failure, plan, "unknown");
+            let quiet = record(file.plan.clone(), Tape::replay(Vec::new())).unwrap();
+            if quiet.verdict(&file) == Verdict::Passes {
+                return file;
+            }
         }
         panic!("the published protocol survives");
     }

@@ -25,7 +25,7 @@ pub(crate) async fn dispatch<S: Storage, E: Environment>(
     event: EventId,
 ) -> Result<DispatchOutcome, EngineError> {
     let row = {
-        let mut reader = visitor.storage.snapshot(Consistency::Statement).await?;
+        let mut reader = visitor.pass.storage.snapshot(Consistency::Statement).await?;
         reader.read_event(&event).await?
     };
     let Some(row) = row else { return Ok(DispatchOutcome::NoOp) };

@@ -68,6 +68,8 @@ pub(crate) struct SiblingDrain {
     pub(crate) requests: Vec<SiblingRequest>,
     /// Members that it cancels, at most.
     pub(crate) batch: usize,
+    /// Members that it passes over, because they cannot be read.
+    pub(crate) except: Vec<ExecutionId>,
 }
 
 /// What it did.
@@ -101,7 +103,8 @@ impl Body for SiblingDrain {
             false => self::fates(&transaction.read_fed_groups(&open).await?),
         };
         let unneeded = open.iter().filter(|id| fates.get(id) == Some(&Fate::Unneeded));
-        let chosen: Vec<ExecutionId> = unneeded.copied().take(self.batch).collect();
+        let readable = unneeded.filter(|id| !self.except.contains(id));
+        let chosen: Vec<ExecutionId> = readable.copied().take(self.batch).collect();
         let ended = match chosen.is_empty() {
             true => Ended::default(),
             false => self.cancel(transaction, &chosen, &mut fates).await?,

@@ -18,8 +18,7 @@ use crate::transact::transact;
 impl<S: Storage, E: Environment> Engine<S, E> {
     /// One tick of the projector, which brings summaries up to date.
     pub async fn summary_tick(&self, scope: &Scope) -> Result<reconcile::Report, EngineError> {
-        let (budget, rows) = (&self.settings.budget, self.settings.projector_page_rows);
-        summary::tick(&self.storage, &self.environment, budget, scope, rows).await
+        summary::tick(self.pass(), scope, self.settings.projector_page_rows).await
     }
 
     /// A flow in numbers, as of the projector's last look at it: it may lag behind. It tells no

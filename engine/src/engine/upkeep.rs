@@ -8,10 +8,25 @@ use crate::environment::Environment;
 use crate::error::EngineError;
 use crate::identity::{FlowId, RequestId};
 use crate::operations::tag::{self, SetTag};
+use crate::reconcile::{FailingRow, Visited};
 use crate::storage::{Consistency, Snapshot, Storage};
 use crate::transact::transact;
 
 impl<S: Storage, E: Environment> Engine<S, E> {
+    /// The rows that the sweeps of this handle and its clones could not bring on, with the reason;
+    /// each is left alone for a growing while, at most
+    /// [`FAILING_MAX`](crate::reconcile::FAILING_MAX), and tried again for as long as it is found.
+    /// Other processes have lists of their own.
+    pub fn failing(&self) -> Vec<FailingRow> {
+        self.failing.list(self.environment.monotonic())
+    }
+
+    /// Has the next pass of this handle and its clones visit a row that was pushed back: its cause
+    /// is mended.
+    pub fn retry_failing(&self, row: Visited) {
+        self.failing.forget(row);
+    }
+
     /// Hangs a tag on a flow: a value under a dotted name, which is of the form
     /// `^[a-z][a-z0-9_]*\.[a-z0-9_][a-z0-9_.]*$`. A value that stands under the name is replaced.
     ///

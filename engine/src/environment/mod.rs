@@ -35,6 +35,8 @@ pub trait Environment: Clone + Send + Sync + 'static {
     fn wall_clock(&self) -> Timestamp;
     /// Sixty-four random bits.
     fn random(&self) -> u64;
+    /// Time on the monotonic clock since a moment that the process chose once; never goes back.
+    fn monotonic(&self) -> Duration;
     /// Waits on the monotonic clock. Cancellation: dropping the future ends the wait.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
     /// Wakes dispatchers. Losing it costs latency, never progress.
@@ -56,8 +58,6 @@ pub trait Environment: Clone + Send + Sync + 'static {
 /// What a process offers besides when workers and supervisors run in it.
 #[cfg(feature = "system")]
 pub trait Host: Environment {
-    /// Time on the monotonic clock since a moment that the process chose once; never goes back.
-    fn monotonic(&self) -> Duration;
     /// Waits until some execution has ended since the last call, or so much time has passed.
     ///
     /// Notices that arrive while nobody waits are kept as one. Cancellation: a dropped wait loses

@@ -81,6 +81,10 @@ impl Environment for SystemEnvironment {
         u64::from_ne_bytes(bytes)
     }
 
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
     }
@@ -108,10 +112,6 @@ impl Environment for SystemEnvironment {
 }
 
 impl Host for SystemEnvironment {
-    fn monotonic(&self) -> Duration {
-        self.started.elapsed()
-    }
-
     async fn noticed(&self, poll: Duration) {
         SystemEnvironment::noticed(self, poll).await;
     }

@@ -87,6 +87,8 @@ pub(crate) struct Batch {
     pub cancelled: Vec<ExecutionId>,
     /// How many were looked at and have not ended: they run out.
     pub running: u64,
+    /// How many were passed over, because they cannot be read.
+    pub passed_over: u64,
     /// The last that was looked at; none once all of them were.
     pub next: Option<ExecutionId>,
 }
@@ -100,6 +102,7 @@ impl Batch {
         flow: &Flow,
         after: Option<ExecutionId>,
         limit: u32,
+        except: &[ExecutionId],
     ) -> Result<Self> {
         let Some(policy) = flow.closing.filter(|policy| stops_ready(Some(*policy))) else {
             return Ok(Self::default());
@@ -111,7 +114,9 @@ impl Batch {
         if members.is_empty() {
             return Ok(Self::default());
         }
-        let keys: Vec<ExecutionId> = members.iter().map(|member| member.id).collect();
+        let mut keys: Vec<ExecutionId> = members.iter().map(|member| member.id).collect();
+        keys.retain(|id| !except.contains(id));
+        let passed_over = (members.len() - keys.len()) as u64;
         let rows = match mutated!(P59) {
             true => transaction.take_executions(&keys).await?,
             false => transaction.lock_executions(&keys).await?,
@@ -123,7 +128,7 @@ impl Batch {
         let cancelled: Vec<ExecutionId> = moves.iter().map(|one| one.after.id).collect();
         let open = rows.iter().filter(|row| !row.state.is_terminal());
         let running = open.filter(|row| cancelled.binary_search(&row.id).is_err()).count() as u64;
-        Ok(Self { cancelled, running, next })
+        Ok(Self { cancelled, running, passed_over, next })
     }
 }
 
@@ -174,6 +179,8 @@ pub(crate) struct CancelFlow {
     pub(crate) request: RequestId,
     /// Members that it looks at, at most.
     pub(crate) batch: u32,
+    /// Members that it passes over, because they cannot be read.
+    pub(crate) except: Vec<ExecutionId>,
 }
 
 impl Body for CancelFlow {
@@ -218,12 +225,12 @@ impl CancelFlow {
     async fn close<T: Transaction>(&self, transaction: &mut T, flow: &Flow) -> Result<Kept> {
         let written = transaction.write_flow(flow).await?;
         assert!(written == 1, "a locked flow vanished");
-        let batch = Batch::cancel(transaction, flow, None, self.batch).await?;
+        let batch = Batch::cancel(transaction, flow, None, self.batch, &self.except).await?;
         let remaining = match batch.next {
-            None => 0,
+            None => batch.passed_over,
             after => {
                 let rest = MemberQuery { flow: self.flow, after, limit: u32::MAX };
-                transaction.read_members(&rest).await?.len() as u64
+                transaction.read_members(&rest).await?.len() as u64 + batch.passed_over
             }
         };
         if (remaining > 0 || batch.running > 0) && !mutated!(P30) {

@@ -112,6 +112,8 @@ impl Grant {
 pub(crate) struct Claim {
     pub(crate) request: ClaimRequest,
     pub(crate) nonce: u64,
+    /// Executions whose rows cannot be read.
+    pub(crate) except: Vec<ExecutionId>,
 }
 
 impl Body for Claim {
@@ -173,6 +175,7 @@ impl Claim {
             partitions: request.partitions.clone(),
             lanes: request.lanes.clone(),
             kinds: request.kinds.clone(),
+            except: self.except.clone(),
             limit: request.limit,
             now,
             lease: request.lease,

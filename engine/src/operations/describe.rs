@@ -158,6 +158,13 @@ pub enum Explanation {
         /// The epoch of the suspension, by which it is resumed.
         epoch: u64,
     },
+    /// It, or what it depends on, cannot be read: an operator has to mend the row.
+    Quarantined {
+        /// Whose row, or whose group's row, it is.
+        execution: ExecutionId,
+        /// Where the value stands, and what it is.
+        found: String,
+    },
 }
 
 impl fmt::Display for Explanation {
@@ -166,6 +173,9 @@ impl fmt::Display for Explanation {
             Self::Ended { outcome, propagated: true, .. } => write!(f, "{}", outcome.name()),
             Self::Ended { outcome, .. } => {
                 write!(f, "{}, and its out-edges wait for a hop", outcome.name())
+            }
+            Self::Quarantined { execution, found } => {
+                write!(f, "waits for an operator: {execution} cannot be read: {found}")
             }
             Self::WaitsFor { running, ended } => {
                 let waits = |names: &[Arc<str>], why: &str| format!("{} ({why})", names.join(", "));
@@ -320,6 +330,15 @@ pub(crate) async fn explain<R: Snapshot>(
     reader: &mut R,
     id: ExecutionId,
 ) -> Result<Explanation, EngineError> {
+    match look(reader, id).await {
+        Err(EngineError::Unreadable { execution, reason }) => {
+            Ok(Explanation::Quarantined { execution, found: reason })
+        }
+        seen => seen,
+    }
+}
+
+async fn look<R: Snapshot>(reader: &mut R, id: ExecutionId) -> Result<Explanation, EngineError> {
     let view = reader.describe_execution(&id).await?;
     let view = view.ok_or(EngineError::ExecutionNotFound(id))?;
     let now = reader.read_clock().await?;
@@ -353,10 +372,12 @@ fn standing(view: ExecutionView, now: Timestamp) -> Explanation {
 async fn blocked<R: Snapshot>(reader: &mut R, row: &Execution) -> Result<Explanation, EngineError> {
     let key = row.flow_key();
     let groups = reader.describe_groups(&key).await?;
-    let decided = groups.iter().find(|group| group.downstream == row.id);
-    if let Some(group) = decided
-        && group.decision != Decision::Undecided
-    {
+    let group = groups.iter().find(|group| group.downstream == row.id);
+    let Some(group) = group else {
+        let found = "its edge group has no row".to_owned();
+        return Ok(Explanation::Quarantined { execution: row.id, found });
+    };
+    if group.decision != Decision::Undecided {
         return Ok(Explanation::Decided { decision: group.decision });
     }
     let edges = reader.describe_edges(&key).await?;

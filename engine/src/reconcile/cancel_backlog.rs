@@ -5,13 +5,13 @@ use crate::environment::{Environment, Notice};
 use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowKey};
 use crate::operations::cancel::{Batch, Kept, missing_request, stops_ready};
-use crate::reconcile::Report;
+use crate::reconcile::{Pass, Report, Visited};
 use crate::state::State;
 use crate::storage::{
     Consistency, FlowPage, Member, MemberQuery, Request, RequestKey, Result, Scope, Snapshot,
     Storage, Transaction,
 };
-use crate::transact::{Body, RetryBudget, Run, Verdict, transact};
+use crate::transact::{Body, Run, Verdict, transact};
 
 /// Flows of one page.
 const PAGE_ROWS: u32 = 100;
@@ -23,6 +23,8 @@ struct CancelNext {
     batch: u32,
     /// Members that earlier batches of this pass have left running.
     running: u64,
+    /// Members that it passes over, because they cannot be read.
+    except: Vec<ExecutionId>,
 }
 
 impl Body for CancelNext {
@@ -35,17 +37,23 @@ impl Body for CancelNext {
         let (true, Some(by)) = (stops_ready(flow.closing), flow.closed_by) else {
             return self.take_off(transaction, Batch::default()).await;
         };
-        let batch = Batch::cancel(transaction, &flow, self.after, self.batch).await?;
+        let batch = Batch::cancel(transaction, &flow, self.after, self.batch, &self.except).await?;
         let key = RequestKey { flow: flow.key, request: by };
         let known = transaction.read_request(&key).await?;
         let known = known.ok_or_else(|| missing_request(key))?;
         let before = Kept::of(&known)?;
-        let seen = batch.cancelled.len() as u64 + batch.running;
+        // Beside members that cannot be read only the end of a pass counts, so that a pass which
+        // changes nothing writes nothing.
+        let runs_out = if self.except.is_empty() { batch.running } else { 0 };
+        let seen = batch.cancelled.len() as u64 + runs_out;
         let rest = self.rest(transaction, &batch).await?;
-        let pending = |member: &&Member| matches!(member.state, State::Blocked | State::Ready);
+        let pending = |member: &&Member| {
+            matches!(member.state, State::Blocked | State::Ready)
+                || self.except.contains(&member.id)
+        };
         let remaining = match &rest {
             Some(rest) => rest.iter().filter(pending).count() as u64,
-            None if batch.next.is_none() => 0,
+            None if batch.next.is_none() => batch.passed_over,
             // Done is what only the end of a pass tells; a call that is done stays so.
             None => before.remaining.saturating_sub(seen).max(u64::from(before.remaining > 0)),
         };
@@ -59,7 +67,7 @@ impl Body for CancelNext {
         }
         let all_ended = match &rest {
             Some(rest) => rest.is_empty(),
-            None => batch.next.is_none() && self.running + batch.running == 0,
+            None => batch.next.is_none() && self.running + batch.running + batch.passed_over == 0,
         };
         if all_ended {
             return self.take_off(transaction, batch).await;
@@ -97,29 +105,34 @@ impl CancelNext {
     }
 }
 
-/// One pass over the members of a cancelled flow.
+/// One pass over the members of a cancelled flow; returns those that it passed over, because they
+/// cannot be read.
 ///
 /// Errors: of the transaction that failed; those before it stay done.
-pub(crate) async fn pass<S: Storage, E: Environment>(
-    storage: &S,
-    environment: &E,
-    budget: &RetryBudget,
+pub(crate) async fn drain<S: Storage, E: Environment>(
+    pass: Pass<'_, S, E>,
     flow: FlowKey,
     batch: u32,
     report: &mut Report,
-) -> Result<(), EngineError> {
-    let mut next = CancelNext { flow, after: None, batch, running: 0 };
+) -> Result<Vec<ExecutionId>, EngineError> {
+    let Pass { storage, environment, budget, .. } = pass;
+    let mut next = CancelNext { flow, after: None, batch, running: 0, except: pass.quarantine() };
     loop {
-        let done = transact(storage, environment, budget, &next).await?;
+        let done = transact(storage, environment, budget, &next).await;
+        if pass.passes_over(&done, &mut next.except) {
+            continue;
+        }
+        let done = done?;
         report.reconciled += done.cancelled.len() as u64;
         report.noop += done.running;
+        report.errors += done.passed_over;
         if !done.cancelled.is_empty() {
             environment.notify(Notice { partition: flow.partition });
         }
-        next.running += done.running;
+        next.running += done.running + done.passed_over;
         next.after = done.next;
         if done.next.is_none() {
-            return Ok(());
+            return Ok(next.except);
         }
     }
 }
@@ -128,9 +141,7 @@ pub(crate) async fn pass<S: Storage, E: Environment>(
 ///
 /// Errors: of the scan; flows that fail are counted and found again by the next tick.
 pub(crate) async fn tick<S: Storage, E: Environment>(
-    storage: &S,
-    environment: &E,
-    budget: &RetryBudget,
+    pass: Pass<'_, S, E>,
     scope: &Scope,
     batch: u32,
 ) -> Result<Report, EngineError> {
@@ -139,15 +150,20 @@ pub(crate) async fn tick<S: Storage, E: Environment>(
     loop {
         let page = FlowPage { scope: scope.clone(), after, limit: PAGE_ROWS };
         let found = {
-            let mut reader = storage.snapshot(Consistency::Statement).await?;
+            let mut reader = pass.storage.snapshot(Consistency::Statement).await?;
             reader.scan_cancel_backlog(&page).await?
         };
         report.scanned += found.len() as u64;
         after = found.last().copied();
         for flow in &found {
-            if pass(storage, environment, budget, *flow, batch, &mut report).await.is_err() {
+            let visited = Visited::Backlog(*flow);
+            if !pass.is_due(visited) {
                 report.errors += 1;
+                continue;
             }
+            let drained = drain(pass, *flow, batch, &mut report).await;
+            pass.visited(visited, &drained);
+            report.errors += u64::from(drained.is_err());
         }
         if found.len() < PAGE_ROWS as usize {
             return Ok(report);

@@ -26,8 +26,10 @@ pub(crate) async fn tick<S: Storage, E: Environment>(
     let finished_by = if stale.is_zero() {
         None
     } else {
-        let mut reader = visitor.storage.snapshot(Consistency::Statement).await?;
-        Some(reader.read_clock().await? - stale)
+        let mut reader = visitor.pass.storage.snapshot(Consistency::Statement).await?;
+        let now = reader.read_clock().await?;
+        let now = if mutated!(P44) { visitor.pass.environment.wall_clock() } else { now };
+        Some(now - stale)
     };
     let mut report = match mutated!(P45) {
         true => by_events(&visitor, scope, finished_by).await?,
@@ -46,7 +48,7 @@ async fn by_events<S: Storage, E: Environment>(
     let (stream, after, limit) = (StreamId::COMPLETIONS, Position(0), u32::MAX);
     let page = Page { scope: scope.clone(), after: None, limit };
     let query = FeedQuery { stream, scope: Scope::default(), after, limit };
-    let mut reader = visitor.storage.snapshot(Consistency::Statement).await?;
+    let mut reader = visitor.pass.storage.snapshot(Consistency::Statement).await?;
     let found = reader.scan_upstreams(&UpstreamScan { page, finished_by }).await?;
     let told = reader.read_feed(&query).await?.events;
     drop(reader);

@@ -2,7 +2,9 @@
 //! and batches; many instances may run every one of them at once.
 
 pub mod cancel_backlog;
+mod clock_watch;
 pub mod dependency;
+mod failing;
 pub mod reaper;
 pub mod siblings;
 pub(crate) mod summary;
@@ -12,7 +14,83 @@ mod table;
 
 use std::ops::AddAssign;
 
+use crate::environment::Environment;
+use crate::error::EngineError;
+use crate::identity::ExecutionId;
+use crate::mutants::mutated;
+use crate::storage::Grant;
+use crate::transact::RetryBudget;
+
+pub(crate) use clock_watch::{ClockWatch, Reading};
+pub(crate) use failing::Failing;
+pub use failing::{FAILING_MAX, FailingRow, Visited};
 pub use table::Reconciler;
+
+/// What a sweep works with.
+pub struct Pass<'a, S, E> {
+    /// Where the flows are.
+    pub(crate) storage: &'a S,
+    /// Time and randomness.
+    pub(crate) environment: &'a E,
+    /// How its transactions are restarted.
+    pub(crate) budget: &'a RetryBudget,
+    /// What fails, and is left alone for a while.
+    pub(crate) failing: &'a Failing,
+}
+
+// Derived they would ask the same of the storage.
+impl<S, E> Clone for Pass<'_, S, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<S, E> Copy for Pass<'_, S, E> {}
+
+impl<S, E: Environment> Pass<'_, S, E> {
+    /// True if that row is to be visited now: it has not failed, or its pause is over.
+    pub(crate) fn is_due(&self, visited: Visited) -> bool {
+        self.failing.is_due(visited, self.environment.monotonic())
+    }
+
+    /// The executions in quarantine: a call that needs none of them passes them over.
+    pub(crate) fn quarantine(&self) -> Vec<ExecutionId> {
+        self.failing.quarantine(self.environment.monotonic())
+    }
+
+    /// True if a call has met an execution that cannot be read and may be made again without it: it
+    /// is in quarantine from now on, and among those that the call passes over.
+    pub(crate) fn passes_over<T>(
+        &self,
+        result: &Result<T, EngineError>,
+        except: &mut Vec<ExecutionId>,
+    ) -> bool {
+        let Err(EngineError::Unreadable { execution, .. }) = result else { return false };
+        if mutated!(P66) || except.contains(execution) {
+            return false;
+        }
+        self.visited(Visited::Unreadable(*execution), result);
+        except.push(*execution);
+        true
+    }
+
+    /// These can be read: they are in quarantine no more.
+    pub(crate) fn has_read<'g>(&self, grants: impl IntoIterator<Item = &'g Grant>) {
+        for grant in grants {
+            self.failing.forget(Visited::Unreadable(grant.execution.id));
+        }
+    }
+
+    /// Takes note of how a visit ended.
+    pub(crate) fn visited<T, F: ToString>(&self, visited: Visited, result: &Result<T, F>) {
+        match result {
+            Ok(_) => self.failing.forget(visited),
+            Err(error) => {
+                let (now, random) = (self.environment.monotonic(), self.environment.random());
+                self.failing.push_back(visited, error, now, random);
+            }
+        }
+    }
+}
 
 /// What one tick did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,7 +103,8 @@ pub struct Report {
     pub noop: u64,
     /// Rows that the filter left out; the filter is in the query, so that this stays zero.
     pub filtered: u64,
-    /// Rows that failed and are left for a later tick.
+    /// Rows that failed and are left for a later tick, or failed before and are left alone for a
+    /// while.
     pub errors: u64,
 }
 

@@ -1,5 +1,6 @@
 //! The reaper: one sweep for expired leases, attempt timeouts and deadlines. Ends a lease only if
-//! it is over by the storage's clock after the row's lock.
+//! it is over by the storage's clock after the row's lock, and not because that clock has just
+//! stepped forward.
 
 use std::time::Duration;
 
@@ -9,14 +10,14 @@ use crate::identity::{ExecutionId, FlowKey};
 use crate::mutants::mutated;
 use crate::operations::finish::{self, Move};
 use crate::operations::report::{Retry, retry};
-use crate::reconcile::Report;
+use crate::reconcile::{ClockWatch, Pass, Reading, Report, Visited};
 use crate::state::{Cause, ClosePolicy, Outcome, State};
 use crate::storage::{
     AttemptEnd, Consistency, Execution, OverdueScan, Page, Reported, Result, ResultChange, Scope,
     Snapshot, Storage, Transaction,
 };
 use crate::time::Timestamp;
-use crate::transact::{Body, RetryBudget, Run, Verdict, transact};
+use crate::transact::{Body, Run, Verdict, transact};
 
 /// Whether a visit waits for rows that somebody else has locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,10 +26,30 @@ enum Locking {
     Wait,
 }
 
+/// What is made of a forward step of the storage's clock.
+#[derive(Clone, Copy)]
+pub(crate) struct Steps<'a> {
+    pub(crate) clock: &'a ClockWatch,
+    /// A larger one lets leases go on.
+    pub(crate) step_max: Duration,
+    /// For so long.
+    pub(crate) grace: Duration,
+}
+
+impl Steps<'_> {
+    /// Takes a reading in that was asked for at that moment; true if leases are to go on.
+    fn grant<E: Environment>(&self, environment: &E, asked_at: Duration, shown: Timestamp) -> bool {
+        let reading = Reading { asked_at, shown, answered_at: environment.monotonic() };
+        self.clock.grants_grace(reading, self.step_max, self.grace)
+    }
+}
+
 /// The transaction that reaps some rows.
-struct Reap {
+struct Reap<'a, E> {
     keys: Vec<ExecutionId>,
     locking: Locking,
+    environment: &'a E,
+    steps: Steps<'a>,
 }
 
 struct Reaped {
@@ -40,7 +61,7 @@ struct Reaped {
     ended: Vec<ExecutionId>,
 }
 
-impl Body for Reap {
+impl<E: Environment> Body for Reap<'_, E> {
     type Out = Reaped;
 
     async fn run<T: Transaction>(&self, transaction: &mut T, _run: Run) -> Result<Verdict<Reaped>> {
@@ -49,8 +70,10 @@ impl Body for Reap {
             Locking::Wait => transaction.lock_executions(&self.keys).await?,
         };
         let seen = rows.iter().map(|row| row.id).collect();
+        let asked_at = self.environment.monotonic();
         let now = transaction.clock().await?;
         let overdue: Vec<&Execution> = match mutated!(P35) {
+            _ if self.steps.grant(self.environment, asked_at, now) => Vec::new(),
             true => rows.iter().filter(|row| row.state == State::Active).collect(),
             false => rows.iter().filter(|row| row.is_overdue(now)).collect(),
         };
@@ -97,28 +120,35 @@ fn decide(row: &Execution, closing: Option<ClosePolicy>, now: Timestamp) -> Move
 ///
 /// Errors: of the scan; rows that fail are counted and found again by the next tick.
 pub(crate) async fn tick<S: Storage, E: Environment>(
-    storage: &S,
-    environment: &E,
-    budget: &RetryBudget,
+    pass: Pass<'_, S, E>,
     scope: &Scope,
     page_rows: u32,
+    steps: Steps<'_>,
 ) -> Result<Report, EngineError> {
-    let reaper = Reaper { storage, environment, budget };
+    let reaper = Reaper { pass, steps };
     let mut report = Report::default();
     let mut skipped = Vec::new();
     let mut page = Page { scope: scope.clone(), after: None, limit: page_rows };
     loop {
-        let found = {
-            let mut reader = storage.snapshot(Consistency::Statement).await?;
+        let mut found = {
+            let mut reader = pass.storage.snapshot(Consistency::Statement).await?;
+            let asked_at = pass.environment.monotonic();
             let now = reader.read_clock().await?;
+            if steps.grant(pass.environment, asked_at, now) {
+                return Ok(report);
+            }
             reader.scan_overdue(&OverdueScan { page: page.clone(), now }).await?
         };
         report.scanned += found.len() as u64;
         page.after = found.last().copied();
+        let full = found.len() == page_rows as usize;
+        let of_page = found.len();
+        found.retain(|key| pass.is_due(Visited::Overdue(*key)));
+        report.errors += (of_page - found.len()) as u64;
         if !found.is_empty() {
             skipped.extend(reaper.reap(&found, Locking::Skip, &mut report).await);
         }
-        if found.len() < page_rows as usize {
+        if !full {
             break;
         }
     }
@@ -129,9 +159,8 @@ pub(crate) async fn tick<S: Storage, E: Environment>(
 }
 
 struct Reaper<'a, S, E> {
-    storage: &'a S,
-    environment: &'a E,
-    budget: &'a RetryBudget,
+    pass: Pass<'a, S, E>,
+    steps: Steps<'a>,
 }
 
 impl<S: Storage, E: Environment> Reaper<'_, S, E> {
@@ -144,13 +173,16 @@ impl<S: Storage, E: Environment> Reaper<'_, S, E> {
     ) -> Vec<ExecutionId> {
         let mut skipped = Vec::new();
         if self.run(keys, locking, report, &mut skipped).await.is_ok() {
+            for key in keys {
+                self.pass.failing.forget(Visited::Overdue(*key));
+            }
             return skipped;
         }
         for key in keys {
             let one = std::slice::from_ref(key);
-            if self.run(one, locking, report, &mut skipped).await.is_err() {
-                report.errors += 1;
-            }
+            let reaped = self.run(one, locking, report, &mut skipped).await;
+            self.pass.visited(Visited::Overdue(*key), &reaped);
+            report.errors += u64::from(reaped.is_err());
         }
         skipped
     }
@@ -162,13 +194,14 @@ impl<S: Storage, E: Environment> Reaper<'_, S, E> {
         report: &mut Report,
         skipped: &mut Vec<ExecutionId>,
     ) -> Result<(), EngineError> {
-        let reap = Reap { keys: keys.to_vec(), locking };
-        let reaped = transact(self.storage, self.environment, self.budget, &reap).await?;
+        let Pass { storage, environment, budget, .. } = self.pass;
+        let reap = Reap { keys: keys.to_vec(), locking, environment, steps: self.steps };
+        let reaped = transact(storage, environment, budget, &reap).await?;
         report.reconciled += reaped.moved;
         report.noop += reaped.seen.len() as u64 - reaped.moved;
         skipped.extend(keys.iter().filter(|key| reaped.seen.binary_search(key).is_err()));
         for ended in reaped.ended {
-            self.environment.notify(Notice { partition: ended.partition });
+            environment.notify(Notice { partition: ended.partition });
         }
         Ok(())
     }

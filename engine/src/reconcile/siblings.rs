@@ -8,9 +8,9 @@ use crate::environment::{Environment, Notice};
 use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowKey};
 use crate::mutants::mutated;
-use crate::reconcile::Report;
+use crate::reconcile::{Pass, Report, Visited};
 use crate::storage::{Consistency, Page, Scope, SiblingRequest, Snapshot, Storage};
-use crate::transact::{RetryBudget, transact};
+use crate::transact::transact;
 
 /// Requests of one page.
 const PAGE_ROWS: u32 = 100;
@@ -20,9 +20,7 @@ const PAGE_ROWS: u32 = 100;
 ///
 /// Errors: of the scan; flows that fail are counted and found again by the next tick.
 pub(crate) async fn tick<S: Storage, E: Environment>(
-    storage: &S,
-    environment: &E,
-    budget: &RetryBudget,
+    pass: Pass<'_, S, E>,
     scope: &Scope,
     batch: u32,
 ) -> Result<Report, EngineError> {
@@ -31,7 +29,7 @@ pub(crate) async fn tick<S: Storage, E: Environment>(
     loop {
         let page = Page { scope: scope.clone(), after, limit: PAGE_ROWS };
         let found = {
-            let mut reader = storage.snapshot(Consistency::Statement).await?;
+            let mut reader = pass.storage.snapshot(Consistency::Statement).await?;
             reader.scan_sibling_requests(&page).await?
         };
         report.scanned += found.len() as u64;
@@ -44,10 +42,16 @@ pub(crate) async fn tick<S: Storage, E: Environment>(
         }
         for (flow, requests) in flows {
             let batch = batch as usize;
-            let drain = SiblingDrain { flow, requests, batch };
-            if serve(storage, environment, budget, &drain, &mut report).await.is_err() {
+            let except = pass.quarantine();
+            let mut drain = SiblingDrain { flow, requests, batch, except };
+            let visited = Visited::Siblings(flow);
+            if !pass.is_due(visited) {
                 report.errors += 1;
+                continue;
             }
+            let served = serve(pass, &mut drain, &mut report).await;
+            pass.visited(visited, &served);
+            report.errors += u64::from(served.is_err());
         }
         if !full {
             return Ok(report);
@@ -56,19 +60,22 @@ pub(crate) async fn tick<S: Storage, E: Environment>(
 }
 
 async fn serve<S: Storage, E: Environment>(
-    storage: &S,
-    environment: &E,
-    budget: &RetryBudget,
-    drain: &SiblingDrain,
+    pass: Pass<'_, S, E>,
+    drain: &mut SiblingDrain,
     report: &mut Report,
 ) -> Result<(), EngineError> {
+    let Pass { storage, environment, budget, .. } = pass;
     if mutated!(P29) {
         let SiblingDrain { flow, requests, .. } = drain;
         let first = DropRequests { flow: *flow, requests: requests.clone() };
         transact(storage, environment, budget, &first).await?;
     }
     loop {
-        let drained = transact(storage, environment, budget, drain).await?;
+        let drained = transact(storage, environment, budget, drain).await;
+        if pass.passes_over(&drained, &mut drain.except) {
+            continue;
+        }
+        let drained = drained?;
         let changed = drained.cancelled.len() as u64 + drained.served as u64;
         report.reconciled += changed;
         report.noop += u64::from(changed == 0);

@@ -6,14 +6,14 @@ use crate::environment::Environment;
 use crate::error::EngineError;
 use crate::identity::FlowKey;
 use crate::mutants::mutated;
-use crate::reconcile::Report;
+use crate::reconcile::{Pass, Report, Visited};
 use crate::storage::{
     ChangeId, Consistency, CountQuery, FlowPage, Result, Scope, Snapshot, Storage, StorageError,
     Summary, Transaction,
 };
 use crate::summary::{Failures, FlowStatus, FlowSummary, Tally};
 use crate::time::Timestamp;
-use crate::transact::{Body, RetryBudget, Run, Verdict, transact};
+use crate::transact::{Body, Run, Verdict, transact};
 
 /// A flow, counted in the statements of one transaction.
 struct Count {
@@ -152,9 +152,7 @@ pub(crate) fn shown(row: &Summary) -> FlowSummary {
 ///
 /// Errors: of the scan; flows that fail are counted and found again by the next tick.
 pub(crate) async fn tick<S: Storage, E: Environment>(
-    storage: &S,
-    environment: &E,
-    budget: &RetryBudget,
+    pass: Pass<'_, S, E>,
     scope: &Scope,
     page_rows: u32,
 ) -> Result<Report, EngineError> {
@@ -162,13 +160,21 @@ pub(crate) async fn tick<S: Storage, E: Environment>(
     let mut page = FlowPage { scope: scope.clone(), after: None, limit: page_rows };
     loop {
         let found = {
-            let mut reader = storage.snapshot(Consistency::Statement).await?;
+            let mut reader = pass.storage.snapshot(Consistency::Statement).await?;
             reader.scan_flow_changes(&page).await?
         };
         report.scanned += found.len() as u64;
         page.after = found.last().copied();
         for flow in &found {
-            match transact(storage, environment, budget, &Project { flow: *flow }).await {
+            let visited = Visited::Summary(*flow);
+            if !pass.is_due(visited) {
+                report.errors += 1;
+                continue;
+            }
+            let Pass { storage, environment, budget, .. } = pass;
+            let done = transact(storage, environment, budget, &Project { flow: *flow }).await;
+            pass.visited(visited, &done);
+            match done {
                 Ok(Projected::Stored) => report.reconciled += 1,
                 Ok(Projected::Nothing) => report.noop += 1,
                 Err(_) => report.errors += 1,

@@ -14,13 +14,11 @@ use tracing::Instrument;
 use crate::environment::Host;
 use crate::measure;
 use crate::pace::{Pace, spread};
-use crate::reconcile::{Reconciler, Report};
+use crate::reconcile::{FAILING_MAX, Reconciler, Report};
 use crate::signal::Signal;
 use crate::storage::{Scope, Storage};
 use crate::{Engine, EngineError};
 
-/// The longest pause of a sweep that fails, and the F of the engine's bounds.
-pub const FAILING_MAX: Duration = Duration::from_secs(30);
 /// The first pause of a dispatcher that fails.
 const FAILING_LEAST: Duration = Duration::from_millis(100);
 /// How often a dispatcher looks without being woken, unless told otherwise.

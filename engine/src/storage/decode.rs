@@ -2,6 +2,7 @@
 //! migrations. A value that no engine writes is an error that names table, column and value;
 //! nothing is ever defaulted, and nothing is decided here.
 
+mod feed;
 mod listings;
 
 use std::fmt::Display;
@@ -10,19 +11,20 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::identity::{ExecutionId, FlowId, FlowKey, Partition, RequestId};
+use crate::mutants::mutated;
 use crate::policy::{AcceptSet, JoinPolicy};
 use crate::retry::RetryPolicy;
 use crate::state::{ClosePolicy, State};
 use crate::storage::codes::{self, StoredBackoff, StoredJoin, StoredReport};
 use crate::storage::{
-    Attempt, AttemptKey, ConsumerName, Definition, Edge, EdgeKey, Event, EventId, EventKey,
-    Execution, ExecutionView, FedGroup, FeedRows, Flow, Grant, Group, Lease, Member, NewEvent,
-    NumberedEvent, PendingEdge, Position, Request, RequestKey, Result, Resumed, SiblingRequest,
-    StorageError, StreamHead, StreamId, Submission, SubmissionKey, Subscription, Tags, Timeline,
-    UnnumberedEvent,
+    Attempt, AttemptKey, Definition, Edge, EdgeKey, Event, EventId, EventKey, Execution,
+    ExecutionView, FedGroup, Flow, Grant, Group, Lease, Member, NewEvent, PendingEdge, Position,
+    Request, RequestKey, Result, Resumed, SiblingRequest, StorageError, Submission, SubmissionKey,
+    Tags, UnnumberedEvent,
 };
 use crate::time::Timestamp;
 
+pub(super) use feed::feed_rows;
 pub(super) use listings::{change_id, flow_key};
 
 /// Bytes of a value that an error shows.
@@ -232,7 +234,11 @@ trait Read: Columns {
             k: self.optional_u32("k")?,
             on_satisfied: self.integer("on_satisfied")?,
         };
-        self.whole("policy, k, on_satisfied", codes::join_of(join), &format!("{join:?}"))
+        let read = match mutated!(P50) {
+            true => Some(codes::join_of(join).unwrap_or(JoinPolicy::AllOf)),
+            false => codes::join_of(join),
+        };
+        self.whole("policy, k, on_satisfied", read, &format!("{join:?}"))
     }
 
     fn position(&mut self, column: &'static str) -> Result<Position> {
@@ -277,6 +283,14 @@ pub(super) fn total(row: &mut impl Columns, column: &'static str) -> Result<u64>
 #[cfg(feature = "postgres")]
 pub(super) fn instant(row: &mut impl Columns, column: &'static str) -> Result<Timestamp> {
     row.timestamp(column)
+}
+
+/// What was read of an execution, or of its group: the error names whose row it is.
+fn row_of<T>(id: ExecutionId, read: Result<T>) -> Result<T> {
+    read.map_err(|error| match error {
+        StorageError::Corrupt(reason) => StorageError::Unreadable(id, reason),
+        error => error,
+    })
 }
 
 /// A submission, without the key that it was found by.
@@ -368,48 +382,54 @@ impl FromColumns for Execution {
 
     fn from_columns(row: &mut impl Columns) -> Result<Self> {
         let id = execution_id(row, "id")?;
-        let flow = FlowId(row.id("flow")?);
-        let state = row.state()?;
-        let cause = row.optional_code("cause", codes::cause_of)?;
-        let incarnation = row.u32("incarnation")?;
-        let propagated = row.boolean("propagated")?;
-        let (has_in, has_out) = (row.boolean("has_in")?, row.boolean("has_out")?);
-        let not_before = row.timestamp("not_before")?;
-        let deadline = row.optional_timestamp("deadline")?;
-        let (attempt, charged) = (row.u32("attempt")?, row.u32("charged")?);
-        let (give_backs, resumed) = (row.u32("give_backs")?, row.resumed()?);
-        let epoch = row.bits("epoch")?;
-        let lease = row.lease(state)?;
-        let finished_at = row.optional_timestamp("finished_at")?;
-        let retry = row.retry()?;
-        Ok(Execution {
-            id,
-            flow,
-            state,
-            cause,
-            incarnation,
-            propagated,
-            has_in,
-            has_out,
-            not_before,
-            deadline,
-            attempt,
-            charged,
-            give_backs,
-            resumed,
-            epoch,
-            lease,
-            finished_at,
-            retry,
-        })
+        row_of(id, execution(row, id))
     }
+}
+
+/// An execution whose id has been read.
+fn execution(row: &mut impl Columns, id: ExecutionId) -> Result<Execution> {
+    let flow = FlowId(row.id("flow")?);
+    let state = row.state()?;
+    let cause = row.optional_code("cause", codes::cause_of)?;
+    let incarnation = row.u32("incarnation")?;
+    let propagated = row.boolean("propagated")?;
+    let (has_in, has_out) = (row.boolean("has_in")?, row.boolean("has_out")?);
+    let not_before = row.timestamp("not_before")?;
+    let deadline = row.optional_timestamp("deadline")?;
+    let (attempt, charged) = (row.u32("attempt")?, row.u32("charged")?);
+    let (give_backs, resumed) = (row.u32("give_backs")?, row.resumed()?);
+    let epoch = row.bits("epoch")?;
+    let lease = row.lease(state)?;
+    let finished_at = row.optional_timestamp("finished_at")?;
+    let retry = row.retry()?;
+    Ok(Execution {
+        id,
+        flow,
+        state,
+        cause,
+        incarnation,
+        propagated,
+        has_in,
+        has_out,
+        not_before,
+        deadline,
+        attempt,
+        charged,
+        give_backs,
+        resumed,
+        epoch,
+        lease,
+        finished_at,
+        retry,
+    })
 }
 
 impl FromColumns for Grant {
     const TABLE: &'static str = "execution";
 
     fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        Ok(Grant { execution: Execution::from_columns(row)?, definition: row.definition()? })
+        let execution = Execution::from_columns(row)?;
+        Ok(Grant { execution, definition: row_of(execution.id, row.definition())? })
     }
 }
 
@@ -417,9 +437,10 @@ impl FromColumns for ExecutionView {
     const TABLE: &'static str = "execution";
 
     fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        let execution = Execution::from_columns(row)?;
         Ok(ExecutionView {
-            execution: Execution::from_columns(row)?,
-            definition: row.definition()?,
+            execution,
+            definition: row_of(execution.id, row.definition())?,
             worker: row.text("worker")?,
             result: row.bytes("result", |bytes| Some(bytes.into()))?,
         })
@@ -431,13 +452,18 @@ impl FromColumns for Group {
 
     fn from_columns(row: &mut impl Columns) -> Result<Self> {
         let downstream = execution_id(row, "downstream")?;
-        let flow = FlowId(row.id("flow")?);
-        let policy = row.join_policy()?;
-        let (edges, satisfied) = (row.u32("edges")?, row.u32("satisfied")?);
-        let unsatisfied = row.u32("unsatisfied")?;
-        let decision = row.code("decision", codes::decision_of)?;
-        Ok(Group { downstream, flow, policy, edges, satisfied, unsatisfied, decision })
+        row_of(downstream, group(row, downstream))
     }
+}
+
+/// A group whose downstream has been read.
+fn group(row: &mut impl Columns, downstream: ExecutionId) -> Result<Group> {
+    let flow = FlowId(row.id("flow")?);
+    let policy = row.join_policy()?;
+    let (edges, satisfied) = (row.u32("edges")?, row.u32("satisfied")?);
+    let unsatisfied = row.u32("unsatisfied")?;
+    let decision = row.code("decision", codes::decision_of)?;
+    Ok(Group { downstream, flow, policy, edges, satisfied, unsatisfied, decision })
 }
 
 impl FromColumns for EdgeKey {
@@ -527,69 +553,4 @@ impl FromColumns for UnnumberedEvent {
             key: EventKey { execution, incarnation: row.u32("incarnation")? },
         })
     }
-}
-
-impl FromColumns for StreamHead {
-    const TABLE: &'static str = "stream_head";
-
-    fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        Ok(StreamHead {
-            stream: row.code("stream", |value| value.try_into().ok().map(StreamId))?,
-            timeline: Timeline(row.id("timeline")?),
-            last: row.position("last_position")?,
-            horizon: row.position("horizon")?,
-        })
-    }
-}
-
-impl FromColumns for Subscription {
-    const TABLE: &'static str = "subscription";
-
-    fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        Ok(Subscription {
-            name: ConsumerName(row.name("name")?),
-            timeline: Timeline(row.id("timeline")?),
-            position: row.position("position")?,
-        })
-    }
-}
-
-/// The columns of an event in a row of the feed.
-const EVENT_COLUMNS: [&str; 9] = [
-    "id",
-    "partition",
-    "execution",
-    "flow",
-    "incarnation",
-    "outcome",
-    "occurred_at",
-    "namespace",
-    "instance_tag",
-];
-
-/// A row of the feed: the head of its stream, and an event unless there is none.
-pub(super) type FeedRow = (StreamHead, Option<NumberedEvent>);
-
-impl FromColumns for FeedRow {
-    const TABLE: &'static str = "stream_head";
-
-    fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        let head = StreamHead::from_columns(row)?;
-        *row.table() = "completion_event";
-        let position =
-            row.optional_code("position", |value| value.try_into().ok().map(Position))?;
-        let Some(position) = position else {
-            for column in EVENT_COLUMNS {
-                row.integer(column)?;
-            }
-            return Ok((head, None));
-        };
-        Ok((head, Some(NumberedEvent { position, event: Event::from_columns(row)? })))
-    }
-}
-
-/// The rows of one page of the feed.
-pub(super) fn feed_rows(rows: Vec<FeedRow>) -> FeedRows {
-    let head = rows.first().map(|row| row.0);
-    FeedRows { head, events: rows.into_iter().filter_map(|row| row.1).collect() }
 }

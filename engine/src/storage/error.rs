@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::identity::ExecutionId;
+
 /// Why a transaction has to be restarted as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Contention {
@@ -30,6 +32,10 @@ pub enum StorageError {
     /// A stored value that no engine writes; never defaulted.
     #[error("stored data is corrupt: {0}")]
     Corrupt(Cow<'static, str>),
+    /// The row of one execution, or that of its group, holds a value that no engine writes; never
+    /// defaulted. Other rows can be read without it.
+    #[error("execution {0} cannot be read: {1}")]
+    Unreadable(ExecutionId, Cow<'static, str>),
     /// The disk is full.
     #[error("storage is full")]
     Full,

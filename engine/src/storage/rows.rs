@@ -228,6 +228,8 @@ pub struct ClaimQuery {
     pub lanes: Vec<Arc<str>>,
     /// Only these kinds; empty means every kind.
     pub kinds: Vec<Arc<str>>,
+    /// None of these, whose rows cannot be read.
+    pub except: Vec<ExecutionId>,
     /// At most so many.
     pub limit: u32,
     /// The storage's clock, read by its own verb before this one.

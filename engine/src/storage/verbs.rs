@@ -74,7 +74,8 @@ macro_rules! with_verbs {
                 (request: $crate::identity::RequestId) -> Vec<$crate::storage::Grant>;
             /// Grants what may be claimed, in claim order, passing over locked rows: ready rows
             /// whose `not_before` has come and whose flow is open or closed with `FlowOnly`, of the
-            /// partitions, the namespace, the lanes (no lane twice) and the kinds asked for.
+            /// partitions, the namespace, the lanes (no lane twice) and the kinds asked for, and
+            /// none of those excepted.
             ///
             /// Each lane's rows are walked in claim order and at most `limit` of them are locked
             /// per lane, the lanes as the request names them; the best `limit` of all are granted.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use sluicegate::EngineError;
 use sluicegate::environment::Environment;
-use sluicegate::identity::ExecutionId;
-use sluicegate::operations::list::{ExecutionEntry, ExecutionFilter};
+use sluicegate::identity::{ExecutionId, FlowKey};
+use sluicegate::operations::describe::Explanation;
+use sluicegate::operations::list::ExecutionFilter;
 use sluicegate::state::State;
 use sluicegate::storage::Storage;
 
@@ -30,32 +31,46 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
     let states = vec![State::Suspended];
     let filter = ExecutionFilter { flow: Some(flow.id), states, ..ExecutionFilter::default() };
     let found = match stage.engine.list_executions(&filter, None, u32::MAX).await {
-        Ok(found) => found,
+        Ok(found) => found.rows.iter().map(|entry| (entry.id, entry.epoch)).collect(),
+        Err(EngineError::Unreadable { .. }) => one_by_one(stage, flow).await,
         // What was told of it may have been lost with the tail of a crash.
         Err(EngineError::FlowNotFound(_)) => return Progress::Idle,
         Err(_) => return Progress::Failed,
     };
-    if found.rows.is_empty() {
+    if found.is_empty() {
         return Progress::Idle;
     }
     let wait = choose(Site::Suspend, 3, Chance::Even);
     SimEnvironment { actor: stage.actor }.sleep(WAITS[usize::from(wait)]).await;
     let mut answered = true;
-    for entry in &found.rows {
-        answered &= resume_found(stage, entry).await;
+    for (id, epoch) in found {
+        answered &= resume_found(stage, id, epoch).await;
     }
     if answered { Progress::Worked } else { Progress::Failed }
 }
 
-async fn resume_found<S: Storage>(stage: &Stage<S>, found: &ExecutionEntry) -> bool {
+/// A list with a row that cannot be read is an error; who knows what to ask for asks for each.
+async fn one_by_one<S: Storage>(stage: &Stage<S>, flow: FlowKey) -> Vec<(ExecutionId, u64)> {
+    let added = stage.extensions.iter().flat_map(|extension| &extension.executions);
+    let mut found = Vec::new();
+    for execution in stage.flow.spec().executions.iter().chain(added) {
+        let id = flow.execution(&execution.name);
+        if let Ok(Explanation::Suspended { epoch }) = stage.engine.explain(id).await {
+            found.push((id, epoch));
+        }
+    }
+    found
+}
+
+async fn resume_found<S: Storage>(stage: &Stage<S>, id: ExecutionId, epoch: u64) -> bool {
     let how = choose(Site::Suspend, 4, Chance::Of(20_000));
     if how == 1 {
         // The lease that was given up had this one.
-        resume(stage, found.id, found.epoch - 1).await;
+        resume(stage, id, epoch - 1).await;
     }
-    let answered = resume(stage, found.id, found.epoch).await;
+    let answered = resume(stage, id, epoch).await;
     if how == 2 {
-        resume(stage, found.id, found.epoch).await;
+        resume(stage, id, epoch).await;
     }
     answered
 }

@@ -70,7 +70,7 @@ fn word(error: &StorageError) -> &'static str {
         StorageError::Contention(Contention::StatementTimeout) => "statement_timeout",
         StorageError::Contention(Contention::Busy) => "busy",
         StorageError::Unavailable(_) => "unavailable",
-        StorageError::Corrupt(_) => "corrupt",
+        StorageError::Corrupt(_) | StorageError::Unreadable(..) => "corrupt",
         StorageError::Full => "full",
         StorageError::ReadOnly => "read_only",
         StorageError::Unsupported(_) => "unsupported",

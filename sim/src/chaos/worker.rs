@@ -70,6 +70,9 @@ impl Environment for Skewed {
     fn random(&self) -> u64 {
         self.inner.random()
     }
+    fn monotonic(&self) -> Duration {
+        self.inner.monotonic()
+    }
     async fn sleep(&self, duration: Duration) {
         self.inner.sleep(duration).await;
     }

@@ -1,6 +1,7 @@
 //! From the named arguments of a step to the verb with its typed argument: one arm a verb. What an
 //! argument leaves out has a default. Never draws anything.
 
+mod claim;
 mod feed;
 mod flows;
 mod replay;
@@ -13,9 +14,9 @@ use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, AttemptKey, ClaimQuery, Definition, Edge, EdgeFlip, EdgeKey, EventId,
-    Execution, ExecutionWrite, Group, Guarded, NewEvent, NewExecution, OverdueScan, Page,
-    PlanQuery, Reported, Resolution, ResultChange, Scope, Submission, UpstreamScan, Verb,
+    Attempt, AttemptEnd, AttemptKey, Definition, Edge, EdgeFlip, EdgeKey, EventId, Execution,
+    ExecutionWrite, Group, Guarded, NewEvent, NewExecution, OverdueScan, Page, PlanQuery, Reported,
+    Resolution, ResultChange, Scope, Submission, UpstreamScan, Verb,
 };
 use sluicegate::time::Timestamp;
 
@@ -464,31 +465,6 @@ impl Given<'_> {
 
 /// Locks and writes.
 impl Given<'_> {
-    fn claim(&self) -> Built<ClaimQuery> {
-        let texts = |argument: &str| -> Vec<Arc<str>> {
-            self.words.values(argument).iter().map(|text| text.as_str().into()).collect()
-        };
-        let mut lanes = texts("lanes");
-        if lanes.is_empty() {
-            lanes.push("default".into());
-        }
-        let partition = self.names.partition.0;
-        Ok(ClaimQuery {
-            request: self.names.request(self.name("request")?),
-            worker: self.optional("worker")?.unwrap_or("worker").into(),
-            instance: "1".into(),
-            namespace: None,
-            partitions: partition..partition + 1,
-            lanes,
-            kinds: texts("kinds"),
-            limit: self.number("limit", 1)?,
-            now: self.now()?,
-            lease: Duration::from_secs(10),
-            nonce: 99,
-            charge: 1,
-        })
-    }
-
     /// The row as the transaction has locked it; a made-up one where nothing ever is.
     fn locked(&self, name: &str) -> Built<Execution> {
         let id = self.names.execution(named(name)?);

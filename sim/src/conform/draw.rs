@@ -298,6 +298,9 @@ fn draw_lock(dice: &mut Dice, verb: Verb) -> Words {
             if dice.percent(10) {
                 claim = claim.with("now", &["5"]);
             }
+            if dice.percent(10) {
+                claim = claim.with("except", &keys(dice, EXISTING, 2));
+            }
             claim
         }
     }

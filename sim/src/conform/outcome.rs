@@ -45,7 +45,7 @@ impl From<&StorageError> for Failure {
             StorageError::Contention(Contention::LockTimeout) => Failure::LockTimeout,
             StorageError::Contention(Contention::StatementTimeout) => Failure::StatementTimeout,
             StorageError::Contention(Contention::Busy) => Failure::Busy,
-            StorageError::Corrupt(_) => Failure::Corrupt,
+            StorageError::Corrupt(_) | StorageError::Unreadable(..) => Failure::Corrupt,
             StorageError::Full => Failure::Full,
             StorageError::ReadOnly => Failure::ReadOnly,
             StorageError::Unsupported(_) => Failure::Unsupported,

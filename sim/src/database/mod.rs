@@ -10,6 +10,7 @@
 
 mod commit;
 mod committed;
+mod damage;
 mod feed;
 mod flows;
 mod growth;
@@ -33,6 +34,7 @@ mod writes;
 mod tests;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
@@ -41,6 +43,8 @@ use sluicegate::storage::{
     Summary,
 };
 use sluicegate::time::Timestamp;
+
+use crate::mirror::Damaged;
 
 use rows::{Backlog, EventKey, Member, Outboxed};
 use session::Session;
@@ -76,6 +80,7 @@ pub struct Database {
     pub counters: Counters,
     /// A planted bug that is on; kept by [`Database::reset`].
     pub mutant: Option<ModelMutant>,
+    unreadable: BTreeSet<Damaged>,
     clock_highest: Cell<Timestamp>,
     submissions: Table<SubmissionKey, Submission>,
     flows: Table<FlowKey, Flow>,
@@ -121,6 +126,7 @@ impl Database {
     pub fn reset(&mut self) {
         self.storage_now = Timestamp::default();
         self.stuck_group = None;
+        self.unreadable.clear();
         self.clock_highest.take();
         self.submissions.clear();
         self.flows.clear();
@@ -156,6 +162,7 @@ impl Database {
             stuck_group: self.stuck_group,
             counters: Counters::default(),
             mutant: self.mutant,
+            unreadable: self.unreadable.clone(),
             clock_highest: self.clock_highest.clone(),
             submissions: self.submissions.frozen(),
             flows: self.flows.frozen(),

@@ -217,6 +217,19 @@ impl<K: Ord + Clone, V> Table<K, V> {
         Some(Replaced { before: std::mem::replace(&mut row.committed, after) })
     }
 
+    /// Committed rows that no session owns, in key order.
+    pub(super) fn free_committed(&self) -> impl Iterator<Item = &V> {
+        let rows = self.index.iter().map(|entry| self.row(entry.1));
+        rows.filter(|row| row.owner == 0).filter_map(|row| row.committed.as_ref())
+    }
+
+    /// Deletes the committed version of a row that no session owns.
+    pub(super) fn delete_one(&mut self, key: &K) {
+        if let Some(slot) = self.find(key) {
+            self.row_mut(slot).committed = None;
+        }
+    }
+
     /// Deletes every committed version.
     pub(super) fn delete_committed(&mut self) {
         self.rows.iter_mut().for_each(|row| row.committed = None);

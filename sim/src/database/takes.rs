@@ -237,7 +237,8 @@ impl Database {
         let (execution, definition) = (&member.execution, &member.definition);
         let in_scope = query.partitions.contains(&execution.id.partition.0)
             && query.namespace.as_ref().is_none_or(|wanted| *wanted == definition.namespace)
-            && (query.kinds.is_empty() || query.kinds.contains(&definition.kind));
+            && (query.kinds.is_empty() || query.kinds.contains(&definition.kind))
+            && !query.except.contains(&execution.id);
         if !in_scope || !execution.is_claimable(query.now) {
             return false;
         }

@@ -150,6 +150,7 @@ fn claim(limit: u32) -> ClaimQuery {
         partitions: 0..u16::MAX,
         lanes: vec!["default".into()],
         kinds: vec![],
+        except: Vec::new(),
         limit,
         now: NOW,
         lease: Duration::from_secs(10),

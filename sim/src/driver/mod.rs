@@ -1,6 +1,7 @@
 //! The event-skipping driver: one statement a step, every statement a scheduling and a fault point.
 //! Runs one universe from its plan and its tape, and reports what became of it.
 
+mod damage;
 mod durable;
 pub(crate) mod phases;
 pub(crate) mod readers;

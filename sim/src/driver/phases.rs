@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::policy::Decision;
+use sluicegate::reconcile::FAILING_MAX;
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::State;
 use sluicegate::storage::{EventId, Group, Resolution};
@@ -105,7 +106,7 @@ impl Universe {
 
     /// Faults stop: every actor is killed, and the storage ends the sessions of dead clients.
     fn heal(&mut self) {
-        self.drop_ops();
+        self.end_lives();
         world(|world| {
             world.faults_on = false;
             world.late.clear();
@@ -289,12 +290,16 @@ impl Universe {
             }
             return End::Violated(violation);
         }
+        let damaged = world(|world| !world.judge.mirror().damaged().is_empty());
+        // A list with a row that cannot be read is an error.
         if self.plan.cast.projectors > 0
+            && !damaged
             && let Err(violation) = self.read_lists()
         {
             return End::Violated(violation);
         }
         if let crate::driver::universe::Stores::Sqlite(lane) = &self.stores
+            && !damaged
             && let Some(message) = lane.differs_from_mirror()
         {
             return End::Violated(Violation { invariant: "I9", message });
@@ -339,7 +344,7 @@ impl Universe {
     }
 
     fn restore(&mut self, saved: Saved) {
-        self.drop_ops();
+        self.end_lives();
         for (actor, done) in self.actors.iter_mut().zip(saved.done) {
             actor.done = done;
         }
@@ -378,8 +383,7 @@ impl Universe {
             &edges,
             &Settings {
                 session_limit: Duration::from_micros(SESSION_LIMIT_US.unsigned_abs()),
-                // No row is pushed back yet, so that none fails for longer.
-                backoff_longest: Duration::ZERO,
+                backoff_longest: FAILING_MAX,
                 clock_step,
                 stale_after: Duration::from_micros(SIGMA_US.unsigned_abs()),
                 claim_delay: attempt * executions + Duration::from_secs(4) + resumed_after,
@@ -435,8 +439,10 @@ fn left_behind(
     who: &str,
 ) -> Option<String> {
     let mirror = world.judge.mirror();
+    let waiting = mirror.waiting();
     let pending = mirror.edges().iter().find(|edge| {
         edge.resolution == Resolution::Pending
+            && !waiting.has_end_of(edge)
             && stuck != Some(edge.key.downstream)
             && ended.binary_search(&edge.key.upstream).is_ok()
     });
@@ -448,6 +454,7 @@ fn left_behind(
     }
     let blocked = decided
         .iter()
+        .filter(|id| !waiting.has(**id))
         .find(|id| mirror.execution(**id).is_some_and(|row| row.state == State::Blocked));
     blocked.map(|id| format!("{who} left {id} blocked although its group had decided"))
 }

@@ -45,8 +45,8 @@ impl Universe {
             Stores::Sqlite(lane) => Some(Arc::clone(lane)),
         };
         match lane {
-            None => lists(&self.stage(0, ModelStorage { actor: 0 }).engine, flow, scope, number),
-            Some(lane) => lists(&self.stage(0, lane.storage(0)).engine, flow, scope, number),
+            None => lists(&self.engine(0, ModelStorage { actor: 0 }), flow, scope, number),
+            Some(lane) => lists(&self.engine(0, lane.storage(0)), flow, scope, number),
         }
     }
 }

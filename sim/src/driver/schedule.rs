@@ -16,6 +16,9 @@ use crate::driver::world::{
 use crate::invariants::Violation;
 use crate::tape::{Chance, Site};
 
+/// Beside a damaged row the rest has gone as far as it can after so much virtual time without a
+/// commit: longer than any lease, delay, pause of an actor, or pause of a row that fails.
+const DAMAGED_QUIET_US: i64 = 120_000_000;
 /// Virtual time between two turns of an actor that polls.
 const POLL_US: i64 = 1_000_000;
 /// Virtual time after which a failed turn is tried again.
@@ -297,8 +300,10 @@ impl Universe {
             world.slots[index].pending = None;
             world.slots[index].stood_still = false;
             world.trace.ended(world.now, id(index), progress != Progress::Failed);
+            let damaged = !world.judge.mirror().damaged().is_empty();
             actor.next_at = match progress {
                 Progress::Worked => world.now,
+                Progress::Failed if damaged => world.now + POLL_US,
                 // What fails although nothing has changed is tried again less and less often.
                 Progress::Failed if actor.seen == world.news.watched_by(actor.role) => {
                     world.now + POLL_US
@@ -321,7 +326,10 @@ impl Universe {
             }
         }
         let Some(next) = next else { return false };
-        if let Some(limit) = self.quiet_limit
+        let damaged = world(|world| !world.judge.mirror().damaged().is_empty());
+        // What is damaged is tried for ever.
+        let limit = self.quiet_limit.or(damaged.then_some(DAMAGED_QUIET_US));
+        if let Some(limit) = limit
             && world(|world| next > world.written_at.max(self.phase_from) + limit)
         {
             return false;

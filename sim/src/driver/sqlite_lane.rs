@@ -107,7 +107,7 @@ impl SqliteLane {
         self.execute("delete from completion_event");
     }
 
-    fn execute(&self, sql: &str) {
+    pub(crate) fn execute(&self, sql: &str) {
         let done = self.storage.with_connection(|connection| connection.execute_batch(sql));
         done.expect("no transaction is open between phases").expect("the statement is valid");
     }

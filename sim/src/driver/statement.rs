@@ -196,6 +196,18 @@ impl Drop for ModelTransaction {
     }
 }
 
+impl World {
+    /// A reply with a row that cannot be read is an error.
+    fn read<T: 'static>(&self, step: Step<Result<T>>) -> Step<Result<T>> {
+        match step {
+            Step::Done(Ok(reply)) => {
+                Step::Done(self.database.unreadable_in(&reply).map_or(Ok(reply), Err))
+            }
+            step => step,
+        }
+    }
+}
+
 macro_rules! model {
     (
         transaction { $(
@@ -211,7 +223,8 @@ macro_rules! model {
             $(async fn $tm(&mut self $(, $ta: &$tty)?) -> Result<$tr> {
                 let session = self.session;
                 let run = |world: &mut World, cursor: &mut Cursor, _: &Permit| {
-                    world.database.$tm(session, cursor $(, $ta)?)
+                    let step = world.database.$tm(session, cursor $(, $ta)?);
+                    world.read(step)
                 };
                 Statement::new(self.actor, Some(session), Verb::$tv, run).await
             })*
@@ -259,7 +272,8 @@ macro_rules! model {
                 let frozen = &mut self.frozen;
                 let run = move |world: &mut World, _: &mut Cursor, _: &Permit| {
                     let database = frozen.as_deref().unwrap_or(&world.database);
-                    Step::Done(database.$sm($($sa)?))
+                    let reply = database.$sm($($sa)?);
+                    world.read(Step::Done(reply))
                 };
                 Statement::new(self.actor, None, Verb::$sv, run).await
             })*

@@ -22,6 +22,8 @@ const PAUSE_US: [i64; 3] = [12_000_000, 31_000_000, 6_000_000];
 const BURST_STATEMENTS: u32 = 5;
 /// How far the storage's clock steps.
 const CLOCK_STEP_US: [i64; 3] = [20_000_000, 500_000, 4_000_000];
+/// How far an actor's own clock is off: an hour, either way.
+const CLOCK_SKEW_US: [i64; 2] = [-3_600_000_000, 3_600_000_000];
 
 /// What became of the point that a fault may have struck.
 pub(crate) enum Struck {
@@ -78,6 +80,14 @@ impl Universe {
                 self.crash_database();
                 Struck::Goes(Permit::Run)
             }
+            FaultKind::ClockSkew => {
+                skew_clock(index);
+                Struck::Goes(Permit::Run)
+            }
+            FaultKind::GroupDeleted | FaultKind::RowUnreadable => {
+                self.damage(kind, Point::Statement(verb));
+                Struck::Goes(Permit::Run)
+            }
             _ => {
                 self.kill(index);
                 Struck::Gone
@@ -99,6 +109,14 @@ impl Universe {
             }
             Some(FaultKind::DatabaseCrash) => {
                 self.crash_database();
+                Struck::Goes(Permit::Run)
+            }
+            Some(FaultKind::ClockSkew) => {
+                skew_clock(index);
+                Struck::Goes(Permit::Run)
+            }
+            Some(kind @ (FaultKind::GroupDeleted | FaultKind::RowUnreadable)) => {
+                self.damage(kind, Point::Await);
                 Struck::Goes(Permit::Run)
             }
             Some(FaultKind::Pause) => {
@@ -171,6 +189,7 @@ impl Universe {
     fn drop_op(&mut self, index: usize) {
         let actor = &mut self.actors[index];
         actor.op = None;
+        actor.life = None;
         actor.seen = u64::MAX;
         world(|world| {
             world.slots[index] = Slot::default();
@@ -230,6 +249,14 @@ fn end_session(world: &mut World, index: usize) {
         world.tally.sometimes(Sometimes::SessionEnded);
         world.trace.storage(world.now, id(index), "ended its idle session");
     }
+}
+
+/// The clock of the actor's machine is wrong from now on.
+fn skew_clock(index: usize) {
+    world(|world| {
+        let drawn = world.tape.draw(Site::Detail, 2, Chance::Even);
+        world.skews[index] = CLOCK_SKEW_US[usize::from(drawn)];
+    });
 }
 
 fn step_clock(kind: FaultKind) {

@@ -63,6 +63,7 @@ sometimes! {
     ExtensionRefused "an extension was refused";
     OpenedAgain "an extension opened a flow that was over";
     AddedDecided "an execution was decided in the extension that added it";
+    RowDamaged "a row was deleted, or made unreadable";
     DroppedWriter "an actor whose destructor writes was killed";
 }
 
@@ -137,6 +138,12 @@ impl Tally {
         self.faults[drawn as usize] -= 1;
         self.struck[row(point)][drawn as usize] -= 1;
         self.fault(real, point);
+    }
+
+    /// Takes back the count of a fault that found nothing to strike.
+    pub(crate) fn missed(&mut self, kind: FaultKind, point: Point) {
+        self.faults[kind as usize] -= 1;
+        self.struck[row(point)][kind as usize] -= 1;
     }
 
     /// Counts a condition.

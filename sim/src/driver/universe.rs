@@ -12,7 +12,7 @@ use sluicegate::{Engine, Settings};
 
 use crate::actors::{self, Progress, Role, Stage, Sweeps};
 use crate::driver::phases::Part;
-use crate::driver::sqlite_lane::SqliteLane;
+use crate::driver::sqlite_lane::{GatedStorage, SqliteLane};
 use crate::driver::statement::ModelStorage;
 use crate::driver::tally::Tally;
 use crate::driver::trace::Entry;
@@ -63,11 +63,19 @@ pub struct Outcome {
 
 pub(crate) type Op = Pin<Box<dyn Future<Output = Progress>>>;
 
+/// The engine of a process: what it remembers goes with it.
+pub(crate) enum Life {
+    Model(Engine<ModelStorage, SimEnvironment>),
+    Sqlite(Engine<GatedStorage, SimEnvironment>),
+}
+
 /// One actor, as the driver sees it.
 pub(crate) struct Actor {
     pub(crate) role: Role,
     pub(crate) nth: u8,
     pub(crate) op: Option<Op>,
+    /// Its process, from its first turn to its end.
+    pub(crate) life: Option<Life>,
     /// What it watches stood so when its last turn began.
     pub(crate) seen: u64,
     /// The storage's clock when its last turn began.
@@ -132,6 +140,7 @@ impl Universe {
         settings.hop.upstreams_max = plan.hop_upstreams_max;
         settings.hop.hops_max = 100_000;
         settings.cancel_batch = plan.cancel_batch;
+        settings.lease_grace = actors::worker::LEASE;
         settings.feed.batch_rows = FEED_ROWS;
         settings.feed.page_rows = FEED_ROWS;
         Ok(Self {
@@ -239,17 +248,29 @@ impl Universe {
 
     pub(crate) fn begin_turn(&mut self, index: usize) {
         let role = self.actors[index].role;
-        let op: Op = match &self.stores {
+        // What a process remembers is not in the rows, by which counted states are told apart.
+        let life = self.actors[index].life.take().filter(|_| !self.plan.counting);
+        let actor = id(index);
+        let (op, life): (Op, Life) = match &self.stores {
             Stores::Model => {
-                let actor = id(index);
-                Box::pin(actors::turn(role, self.stage(index, ModelStorage { actor })))
+                let engine = match life {
+                    Some(Life::Model(engine)) => engine,
+                    _ => self.engine(index, ModelStorage { actor }),
+                };
+                let turn = actors::turn(role, self.stage(index, engine.clone()));
+                (Box::pin(turn), Life::Model(engine))
             }
             Stores::Sqlite(lane) => {
-                let storage = lane.storage(id(index));
-                Box::pin(actors::turn(role, self.stage(index, storage)))
+                let engine = match life {
+                    Some(Life::Sqlite(engine)) => engine,
+                    _ => self.engine(index, lane.storage(actor)),
+                };
+                let turn = actors::turn(role, self.stage(index, engine.clone()));
+                (Box::pin(turn), Life::Sqlite(engine))
             }
         };
         let actor = &mut self.actors[index];
+        actor.life = Some(life);
         actor.op = Some(op);
         world(|world| {
             actor.seen = world.news.watched_by(actor.role);
@@ -259,13 +280,20 @@ impl Universe {
         });
     }
 
-    pub(crate) fn stage<S: Storage>(&self, index: usize, storage: S) -> Stage<S> {
-        let actor = id(index);
+    pub(crate) fn engine<S: Storage>(&self, index: usize, storage: S) -> Engine<S, SimEnvironment> {
+        Engine::new(storage, SimEnvironment { actor: id(index) }, self.settings)
+    }
+
+    pub(crate) fn stage<S: Storage>(
+        &self,
+        index: usize,
+        engine: Engine<S, SimEnvironment>,
+    ) -> Stage<S> {
         Stage {
-            engine: Engine::new(storage.clone(), SimEnvironment { actor }, self.settings),
-            storage,
+            storage: engine.storage().clone(),
+            engine,
             kind: self.plan.engine,
-            actor,
+            actor: id(index),
             nth: self.actors[index].nth,
             flow: Arc::clone(&self.flow),
             extensions: Arc::clone(&self.extensions),
@@ -285,6 +313,14 @@ impl Universe {
                     world.slots[index] = crate::driver::world::Slot::default();
                 });
             }
+        }
+    }
+
+    /// Ends every process, and what it remembers.
+    pub(crate) fn end_lives(&mut self) {
+        self.drop_ops();
+        for actor in &mut self.actors {
+            actor.life = None;
         }
     }
 
@@ -336,7 +372,7 @@ impl Universe {
         storage: S,
         execution: sluicegate::identity::ExecutionId,
     ) -> Option<String> {
-        let stage = self.stage(0, storage);
+        let stage = self.stage(0, self.engine(0, storage));
         let answer = async move { stage.engine.explain(execution).await };
         let answer = schedule_alone(answer)?;
         answer.ok().map(|explanation| explanation.to_string())
@@ -403,6 +439,7 @@ fn cast(plan: &Plan) -> Vec<Actor> {
                 role,
                 nth,
                 op: None,
+                life: None,
                 seen: u64::MAX,
                 began_at: Timestamp::default(),
                 next_at: 0,

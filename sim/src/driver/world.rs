@@ -204,6 +204,8 @@ pub(crate) struct World {
     pub(crate) clock_stepped_forward: bool,
     pub(crate) database: Database,
     pub(crate) slots: Vec<Slot>,
+    /// How far the clock of each actor's machine is off, in microseconds.
+    pub(crate) skews: Vec<i64>,
     /// When commits are said to be acknowledged.
     pub(crate) commits: Commits,
     /// What is on the disk, while that is not everything.
@@ -269,6 +271,7 @@ impl World {
             clock_stepped_forward: false,
             database: Database::new(),
             slots: Vec::new(),
+            skews: Vec::new(),
             commits: Commits::Synchronous,
             lagging: None,
             lingering: Vec::new(),
@@ -312,6 +315,8 @@ impl World {
         self.told_flow = None;
         self.slots.clear();
         self.slots.resize_with(actors, Slot::default);
+        self.skews.clear();
+        self.skews.resize(actors, 0);
         self.commits = plan.commits;
         self.lagging = None;
         self.lingering.clear();
@@ -494,11 +499,16 @@ pub struct SimEnvironment {
 
 impl Environment for SimEnvironment {
     fn wall_clock(&self) -> Timestamp {
-        world(|world| world.storage_now())
+        let skew = |world: &World| world.skews[usize::from(self.actor)];
+        world(|world| Timestamp(world.storage_now().0 + skew(world)))
     }
 
     fn random(&self) -> u64 {
         world(|world| world.random.next())
+    }
+
+    fn monotonic(&self) -> std::time::Duration {
+        std::time::Duration::from_micros(world(|world| world.now.unsigned_abs()))
     }
 
     async fn sleep(&self, duration: std::time::Duration) {

@@ -67,6 +67,9 @@ faults! {
     NoticeLate "notice_late" Every "a notification arrives late";
     ClockForward "clock_forward" Every "the storage's clock steps forward";
     ClockBackward "clock_backward" Every "the storage's clock steps back";
+    GroupDeleted "group_deleted" Model "the row of an edge group is deleted";
+    RowUnreadable "row_unreadable" Every "a column of a row holds a value that no engine writes";
+    ClockSkew "clock_skew" Every "the clock of the actor's machine is an hour off from then on";
 }
 
 /// Where a fault strikes.
@@ -132,9 +135,13 @@ impl FaultKind {
             Self::Crash | Self::CrashAfter | Self::LingeringSession => {
                 matches!(point, Statement(_))
             }
-            Self::Pause | Self::ClockForward | Self::ClockBackward | Self::DatabaseCrash => {
-                answered || point == Await
-            }
+            Self::Pause
+            | Self::ClockForward
+            | Self::ClockBackward
+            | Self::ClockSkew
+            | Self::GroupDeleted
+            | Self::RowUnreadable
+            | Self::DatabaseCrash => answered || point == Await,
             Self::StatementTimeout => answered || matches!(point, Wait(_)),
             Self::Serialization => answered,
             Self::Deadlock | Self::LockTimeout => match point {
@@ -144,6 +151,12 @@ impl FaultKind {
             Self::CommitApplied | Self::CommitLost => point == Statement(Verb::Commit),
             Self::Busy => matches!(point, Statement(Verb::Begin | Verb::Commit)),
         }
+    }
+
+    /// True if it damages rows, so that part of a flow waits for an operator. A universe in eight
+    /// has these, for they excuse what is left over.
+    pub fn damages(self) -> bool {
+        matches!(self, Self::GroupDeleted | Self::RowUnreadable)
     }
 
     /// True if it comes to the same there as another fault does elsewhere, so that a count leaves

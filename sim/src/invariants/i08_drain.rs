@@ -1,6 +1,6 @@
 //! I8: nothing is left over.
 
-use sluicegate::storage::Resolution;
+use sluicegate::storage::{Edge, Resolution};
 
 use super::{Invariant, Propagation, Quiescent, Verdict};
 
@@ -16,18 +16,23 @@ pub(super) const INVARIANT: Invariant = Invariant {
 
 fn check(rest: &Quiescent<'_>) -> Verdict {
     let executions = rest.mirror.executions();
-    let unfinished = executions.iter().filter(|row| !row.state.is_terminal());
+    let waiting = rest.mirror.waiting();
+    let open = executions.iter().filter(|row| !row.state.is_terminal());
+    let unfinished = open.filter(|row| !waiting.has(row.id));
     if let Some(row) = unfinished.clone().next() {
         let group = rest.mirror.group(row.id);
         let count = unfinished.count();
         return Err(format!("{count} executions are stranded, the first {row:?} under {group:?}"));
     }
     let edges = rest.mirror.edges();
-    if let Some(edge) = edges.iter().find(|edge| edge.resolution == Resolution::Pending) {
+    let pending = edges.iter().filter(|edge| edge.resolution == Resolution::Pending);
+    if let Some(edge) = pending.clone().find(|edge| !waiting.has_end_of(edge)) {
         return Err(format!("an edge is pending for ever: {edge:?}"));
     }
-    let kept = |propagated| propagated || rest.propagation == Propagation::Ignored;
-    match executions.iter().find(|row| !kept(row.propagated)) {
+    let required = rest.propagation == Propagation::Required;
+    let settled =
+        |id| waiting.has(id) || pending.clone().any(|edge: &Edge| edge.key.upstream == id);
+    match executions.iter().find(|row| required && !row.propagated && !settled(row.id)) {
         Some(row) => Err(format!("execution {} is never propagated", row.id)),
         None => Ok(()),
     }
@@ -35,9 +40,11 @@ fn check(rest: &Quiescent<'_>) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate::policy::JoinPolicy;
     use sluicegate::state::Outcome;
 
     use crate::invariants::testing::{History, Story, after};
+    use crate::mirror::Damaged;
 
     pub(super) fn rejects() -> Vec<History> {
         let ended = || Story::chain().grant("a").complete("a", Outcome::Succeeded);
@@ -46,6 +53,10 @@ mod tests {
             ended().quiescent().ends("stranded below an end"),
             ended().hop(&["a"]).quiescent().ends("never claimed"),
             failed().tamper(|commit| commit.edges.clear()).quiescent().ends("pending edge"),
+            Story::join(JoinPolicy::AllOf)
+                .damaged("a", Damaged::ExecutionUnreadable)
+                .quiescent()
+                .ends("stranded beside a damaged row"),
             failed()
                 .tamper(|commit| {
                     let rows = commit.executions.iter_mut().map(after);

@@ -5,6 +5,8 @@ use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{Attempt, AttemptEnd, Execution, Flow, Group, Reported, Resumed};
 
 use super::{Context, Invariant, Verdict};
+use crate::history::Change;
+use crate::mirror::Damaged;
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I9",
@@ -30,6 +32,7 @@ fn check(context: &Context<'_>) -> Verdict {
         }
     }
     check_growth(context)?;
+    check_unreadable(context)?;
     for change in &context.commit.groups {
         let Some(after) = change.after else { continue };
         if !is_group(&after) || change.before.is_some_and(|before| !keeps_policy(&before, &after)) {
@@ -40,6 +43,27 @@ fn check(context: &Context<'_>) -> Verdict {
         let row = context.mirror.execution(attempt.key.execution);
         if !row.is_some_and(|row| leads_to(attempt, row)) {
             return Err(format!("an attempt did not lead where it says: {attempt:?}, {row:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// What cannot be read is not written either: it would be by a value that was made up.
+fn check_unreadable(context: &Context<'_>) -> Verdict {
+    let commit = context.commit;
+    for damaged in context.mirror.damaged() {
+        let id = damaged.execution();
+        let written = match damaged {
+            Damaged::ExecutionUnreadable(_) => {
+                commit.executions.iter().any(|row| row.before.is_some_and(|row| row.id == id))
+            }
+            Damaged::GroupUnreadable(_) | Damaged::GroupGone(_) => {
+                let after = |row: &Change<Group>| row.after.is_some_and(|row| row.downstream == id);
+                commit.groups.iter().any(after)
+            }
+        };
+        if written {
+            return Err(format!("{damaged:?}, and was written all the same"));
         }
     }
     Ok(())
@@ -217,6 +241,7 @@ mod tests {
     use sluicegate::time::Timestamp;
 
     use crate::invariants::testing::{History, Story, after};
+    use crate::mirror::Damaged;
 
     fn submitted(tamper: impl Fn(&mut Execution)) -> Story {
         Story::chain().tamper(|commit| tamper(after(&mut commit.executions[0])))
@@ -330,6 +355,22 @@ mod tests {
             let story = grouped(move |group| group.policy = quorum(k));
             histories.push(story.ends("quorum out of range"));
         }
+        histories.extend(damaged());
         histories
+    }
+
+    fn damaged() -> [History; 2] {
+        [
+            Story::chain()
+                .damaged("a", Damaged::ExecutionUnreadable)
+                .grant("a")
+                .ends("granted although it cannot be read"),
+            Story::chain()
+                .grant("a")
+                .complete("a", Outcome::Succeeded)
+                .damaged("b", Damaged::GroupUnreadable)
+                .hop(&["a"])
+                .ends("decided although its join cannot be read"),
+        ]
     }
 }

@@ -6,7 +6,7 @@ use sluicegate::storage::{ChangeId, Execution, Summary};
 use sluicegate::summary::{FlowStatus, StateCounts};
 
 use super::{Invariant, Quiescent, Verdict};
-use crate::mirror::Mirror;
+use crate::mirror::{Damaged, Mirror};
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I10",
@@ -19,6 +19,10 @@ pub(super) const INVARIANT: Invariant = Invariant {
 };
 
 fn check(rest: &Quiescent<'_>) -> Verdict {
+    // Edges are found through their groups: without one nobody can tell what a failure leads to.
+    if rest.mirror.damaged().iter().any(|row| matches!(row, Damaged::GroupGone(_))) {
+        return Ok(());
+    }
     for flow in rest.mirror.flows() {
         let Some(summary) = rest.mirror.summary(flow.key) else {
             return Err(format!("flow {} has no summary", flow.key.id));

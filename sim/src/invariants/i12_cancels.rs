@@ -1,6 +1,6 @@
 //! I12: a cancel changes exactly its set, says so, and nothing starts after it.
 
-use sluicegate::identity::{ExecutionId, RequestId};
+use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
 use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
 use sluicegate::storage::{AttemptEnd, Execution, Flow, Request, RequestKey};
 use uuid::Uuid;
@@ -218,7 +218,12 @@ fn hear(hearing: &Hearing<'_>) -> Verdict {
 }
 
 fn check_rest(rest: &Quiescent<'_>) -> Verdict {
-    match rest.mirror.cancel_backlog().first() {
+    let waiting = rest.mirror.waiting();
+    let waits = |flow: &FlowKey| {
+        let of = |row: &Execution| row.flow_key() == *flow && !row.state.is_terminal();
+        rest.mirror.executions().iter().any(|row| of(row) && waiting.has(row.id))
+    };
+    match rest.mirror.cancel_backlog().iter().find(|flow| !waits(flow)) {
         None => Ok(()),
         Some(flow) => Err(format!("flow {} is being cancelled for ever", flow.id)),
     }

@@ -23,8 +23,9 @@ fn check(rest: &Quiescent<'_>) -> Verdict {
     let nodes: Vec<Node> = executions.iter().map(|row| node(rest.mirror, row)).collect();
     let finals =
         oracle::evaluate(&nodes, &links(rest.mirror)?).map_err(|cycle| cycle.to_string())?;
+    let waiting = rest.mirror.waiting();
     for (row, expected) in executions.iter().zip(finals) {
-        if !stands_as(row, expected) {
+        if !stands_as(row, expected) && !waiting.has(row.id) {
             return Err(format!("the evaluator says {expected:?} of {row:?}"));
         }
     }

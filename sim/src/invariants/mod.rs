@@ -34,7 +34,7 @@ use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
 use sluicegate::storage::{AttemptEnd, AttemptKey, Execution, Position, Reported, RequestKey};
 
 use crate::history::{Commit, Holder, Observation};
-use crate::mirror::{Mirror, Row, Table};
+use crate::mirror::{Damaged, Mirror, Row, Table};
 
 /// What a check says; the message is built only when it is violated.
 pub type Verdict = Result<(), String>;
@@ -383,6 +383,11 @@ impl Judge {
     /// Takes note that every event that there is was deleted.
     pub fn events_deleted(&mut self) {
         self.mirror.forget_events();
+    }
+
+    /// Takes note of a row that was damaged.
+    pub fn damaged(&mut self, damaged: Damaged) {
+        self.mirror.damage(damaged);
     }
 
     /// What actors were told.

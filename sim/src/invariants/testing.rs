@@ -1,6 +1,7 @@
 //! A builder of hand-made histories: lawful steps by name, and ways to tamper with the last one.
 //! Never runs an engine.
 
+mod damage;
 mod feed;
 mod growth;
 mod rows;
@@ -22,7 +23,7 @@ use uuid::Uuid;
 use self::rows::{event, finish, flow_row, newborn, pending, submission, undecided};
 use super::{Judge, Violation, attempt_key, i10_summary};
 use crate::history::{Change, Commit, Holder, Observation};
-use crate::mirror::Mirror;
+use crate::mirror::{Damaged, Mirror};
 use crate::oracle;
 
 /// How long each lease of a story lasts.
@@ -43,6 +44,8 @@ pub(crate) enum Step {
     Told(Observation),
     /// The database crashed and recovered, with these rows.
     Recovered(Box<Mirror>),
+    /// A row was damaged.
+    Damaged(Damaged),
     /// Nothing moves any more.
     Quiescent,
 }
@@ -63,6 +66,10 @@ impl History {
             let verdict = match step {
                 Step::Commit(commit, order) => judge.commit(commit, *order),
                 Step::Told(observation) => judge.observe(observation),
+                Step::Damaged(damaged) => {
+                    judge.damaged(*damaged);
+                    Ok(())
+                }
                 Step::Recovered(mirror) => judge.recovered(Mirror::clone(mirror)),
                 Step::Quiescent => judge.quiescent(),
             };

@@ -8,6 +8,7 @@ use sluicegate::storage::{AttemptEnd, Execution, Reported};
 use super::testing::{History, LEASE, RETRY_DELAY, Story, after};
 use super::{Judge, TABLE};
 use crate::history::{Commit, Holder, Observation};
+use crate::mirror::Damaged;
 
 const ANY: JoinPolicy = JoinPolicy::AnyOf { on_satisfied: OnSatisfied::LetRun };
 const RACE: JoinPolicy = JoinPolicy::AnyOf { on_satisfied: OnSatisfied::CancelRemaining };
@@ -159,7 +160,15 @@ fn lawful() -> Vec<History> {
         .ends("failure, release and expiry before success"),
         timed_out().hop(&["a"]).quiescent().ends("the last lease expires"),
         replies(),
+        damaged(),
     ]
+}
+
+/// The group of b cannot be read.
+fn damaged() -> History {
+    let story = Story::chain().grant("a").complete("a", Outcome::Succeeded);
+    let story = story.damaged("b", Damaged::GroupUnreadable).quiescent();
+    story.ends("what cannot be read waits, and what depends on it")
 }
 
 /// The only attempt of a ran out of time.

@@ -170,7 +170,7 @@ async fn scans_that_leave_their_page_are_rejected() {
 
 #[tokio::test]
 async fn claims_of_what_was_not_asked_for_are_rejected() {
-    let checks: [(&str, Tamper); 6] = [
+    let checks: [(&str, Tamper); 7] = [
         ("a_row_waits_for_its_time", |_, query| {
             change::<ClaimQuery>(query, |query| query.now.0 += 1);
         }),
@@ -179,6 +179,9 @@ async fn claims_of_what_was_not_asked_for_are_rejected() {
         }),
         ("only_the_kinds_asked_for_are_granted", |_, query| {
             change::<ClaimQuery>(query, |query| query.kinds.clear());
+        }),
+        ("what_a_claim_excepts_is_passed_over", |_, query| {
+            change::<ClaimQuery>(query, |query| query.except.clear());
         }),
         ("only_the_partitions_asked_for_are_granted", |_, query| {
             change::<ClaimQuery>(query, |query| query.partitions.start = 0);

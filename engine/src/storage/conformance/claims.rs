@@ -32,6 +32,7 @@ table! { "claims";
     lanes_of_any_name_are_found: "Of the lanes asked for.";
     the_best_of_several_lanes_are_granted: "The best `limit` of all are granted.";
     only_the_kinds_asked_for_are_granted: "Of the kinds asked for; none means every kind.";
+    what_a_claim_excepts_is_passed_over: "None of those that it excepts, before the limit.";
     only_the_namespace_asked_for_is_granted: "Of the namespace asked for.";
     only_the_partitions_asked_for_are_granted:
         "Of the partitions asked for, the last one excluded.";
@@ -320,6 +321,17 @@ async fn only_the_kinds_asked_for_are_granted<S: Subject>(scene: Scene<'_, S>) -
     ensure_same!(claimed(&scene, &of(&["copy"])).await?, [], "a kind that is not there");
     ensure_same!(claimed(&scene, &of(&["test", "build"])).await?, ids(&[1, 3]), "two kinds");
     ensure_same!(claimed(&scene, &of(&[])).await?, ids(&[2, 4]), "every kind");
+    Ok(())
+}
+
+async fn what_a_claim_excepts_is_passed_over<S: Subject>(scene: Scene<'_, S>) -> Verdict {
+    scene.seed(&Seed::members((1..=4).map(|number| ready_but(number, |_| {})))).await?;
+    let except = vec![id(1), id(3)];
+    let grants = claimed(&scene, &ClaimQuery { except, ..claim(1) }).await?;
+    ensure_same!(grants, ids(&[2]), "the first of what is left");
+    let except = vec![id(3), id(9)];
+    let grants = claimed(&scene, &ClaimQuery { except, ..claim(9) }).await?;
+    ensure_same!(grants, ids(&[1, 4]), "the rest without the one");
     Ok(())
 }
 

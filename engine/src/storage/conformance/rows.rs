@@ -174,6 +174,7 @@ pub(super) fn claim(limit: u32) -> ClaimQuery {
         partitions: 0..u16::MAX,
         lanes: vec!["main".into()],
         kinds: Vec::new(),
+        except: Vec::new(),
         limit,
         now: NOW,
         lease: Duration::from_secs(30),

@@ -120,8 +120,8 @@ pub(super) fn of_open(error: &sqlx::Error) -> OpenError {
 /// True if the connection that answered so is not to be used again; otherwise its server goes on,
 /// and a rollback is all that is needed.
 pub(super) fn ends_connection(error: &StorageError) -> bool {
-    use StorageError::{Contention, Corrupt, Unsupported};
-    !matches!(error, Contention(_) | Corrupt(_) | Unsupported(_))
+    use StorageError::{Contention, Corrupt, Unreadable, Unsupported};
+    !matches!(error, Contention(_) | Corrupt(_) | Unreadable(..) | Unsupported(_))
 }
 
 #[cfg(test)]

@@ -251,6 +251,7 @@ async fn read_grants(link: &mut Link, request: &RequestId) -> Result<Vec<Grant>>
 async fn claim_executions(link: &mut Link, query: &ClaimQuery) -> Result<Vec<Grant>> {
     assert!(!query.lanes.is_empty(), "a claim names its lanes");
     let kinds = || query.kinds.iter().map(|kind| &**kind).collect::<Vec<&str>>();
+    let except = || query.except.iter().map(|id| id.uuid).collect::<Vec<uuid::Uuid>>();
     let parameters = Parameters::new()
         .value(i64::from(query.charge))
         .value(codes::bits(query.nonce))
@@ -264,7 +265,8 @@ async fn claim_executions(link: &mut Link, query: &ClaimQuery) -> Result<Vec<Gra
         .value(i32::from(query.partitions.start))
         .value(i32::from(query.partitions.end))
         .value(query.namespace.as_deref())
-        .value((!query.kinds.is_empty()).then(kinds));
+        .value((!query.kinds.is_empty()).then(kinds))
+        .value((!query.except.is_empty()).then(except));
     let mut grants: Vec<Grant> = link.read(Verb::ClaimExecutions, parameters).await?;
     grants.sort_by_key(Grant::claim_key);
     Ok(grants)

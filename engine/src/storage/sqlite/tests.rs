@@ -187,6 +187,7 @@ fn claim_query(lanes: &[&str], limit: u32) -> ClaimQuery {
         partitions: 0..u16::MAX,
         lanes: lanes.iter().map(|lane| Arc::from(*lane)).collect(),
         kinds: Vec::new(),
+        except: Vec::new(),
         limit,
         now: NOW,
         lease: Duration::from_secs(30),

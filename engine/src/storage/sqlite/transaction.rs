@@ -347,6 +347,10 @@ fn read_grants(session: Session<'_>, request: &RequestId) -> Result<Vec<Grant>> 
 fn claim_executions(session: Session<'_>, claim: &ClaimQuery) -> Result<Vec<Grant>> {
     assert!(!claim.lanes.is_empty(), "a claim names its lanes");
     let mut statement = session.prepare(sql!(claim_executions))?;
+    let except = || {
+        let hex = |id: &ExecutionId| id.uuid.simple().to_string();
+        json(&claim.except.iter().map(hex).collect::<Vec<String>>())
+    };
     let parameters = params![
         claim.charge,
         codes::bits(claim.nonce),
@@ -360,6 +364,7 @@ fn claim_executions(session: Session<'_>, claim: &ClaimQuery) -> Result<Vec<Gran
         claim.partitions.end,
         claim.namespace.as_deref(),
         (!claim.kinds.is_empty()).then(|| json(&claim.kinds)),
+        (!claim.except.is_empty()).then(except),
         claim.limit,
     ];
     let mut grants: Vec<Grant> = query(&mut statement, parameters)?;

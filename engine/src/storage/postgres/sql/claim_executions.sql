@@ -23,6 +23,7 @@ with chosen as materialized (
     and x.partition < $11::int4
     and ($12::text is null or x.namespace = $12::text)
     and ($13::text[] is null or x.kind = any ($13::text[]))
+    and ($14::uuid[] is null or x.id <> all ($14::uuid[]))
     and (f.closing is null or f.closing = 1)
     order by
       sluicegate.claim_rank(x.not_before, x.priority),

@@ -28,6 +28,7 @@ where rowid in (
     and +c.partition < :partition_to
     and (:namespace is null or c.namespace = :namespace)
     and (:kinds is null or c.kind in (select value from json_each(:kinds)))
+    and (:except is null or c.id not in (select unhex(value) from json_each(:except)))
     and (
       select f.closing is null or f.closing = 1
       from flow as f

@@ -1,0 +1,80 @@
+//! Damage to rows, as a disk or a hand outside the engine does it: a row is gone, or a column holds
+//! a value that no engine writes, so that every statement that returns the row fails. Never decides
+//! when.
+
+use std::any::Any;
+
+use sluicegate::identity::ExecutionId;
+use sluicegate::policy::Decision;
+use sluicegate::storage::{
+    Execution, ExecutionView, FedGroup, Grant, Group, ListedExecution, StorageError,
+};
+
+use super::Database;
+use crate::mirror::Damaged;
+
+/// What errors say of such a row.
+const HOLDS: &str = "a column holds 9";
+
+impl Database {
+    /// The groups that have not decided and that nobody has locked, in id order.
+    pub fn damageable_groups(&self) -> Vec<ExecutionId> {
+        let free = self.groups.free_committed();
+        free.filter(|group| group.decision == Decision::Undecided)
+            .map(|group| group.downstream)
+            .collect()
+    }
+
+    /// The executions that have not ended and that nobody has locked, in id order.
+    pub fn damageable_executions(&self) -> Vec<ExecutionId> {
+        let free = self.executions.free_committed().map(|member| &member.execution);
+        free.filter(|row| !row.state.is_terminal()).map(|row| row.id).collect()
+    }
+
+    /// Damages a row that nobody has locked.
+    pub fn damage(&mut self, damaged: Damaged) {
+        match damaged {
+            Damaged::GroupGone(id) => self.groups.delete_one(&id),
+            unreadable => {
+                self.unreadable.insert(unreadable);
+            }
+        }
+    }
+
+    /// The error of a statement whose reply holds a row that cannot be read.
+    pub(crate) fn unreadable_in(&self, reply: &dyn Any) -> Option<StorageError> {
+        if self.unreadable.is_empty() {
+            return None;
+        }
+        let executions = executions_in(reply).map(Damaged::ExecutionUnreadable);
+        let groups = groups_in(reply).map(Damaged::GroupUnreadable);
+        let met = executions.chain(groups).find(|row| self.unreadable.contains(row));
+        let fed = reply.downcast_ref::<Vec<FedGroup>>().into_iter().flatten();
+        let mut fed = fed.map(|group| Damaged::GroupUnreadable(group.edge.downstream));
+        match met {
+            Some(met) => Some(StorageError::Unreadable(met.execution(), HOLDS.into())),
+            None if fed.any(|row| self.unreadable.contains(&row)) => {
+                Some(StorageError::Corrupt(HOLDS.into()))
+            }
+            None => None,
+        }
+    }
+}
+
+/// The executions of which a reply holds a whole row.
+fn executions_in(reply: &dyn Any) -> impl Iterator<Item = ExecutionId> {
+    let rows = reply.downcast_ref::<Vec<Execution>>().into_iter().flatten().map(|row| row.id);
+    let grants = reply.downcast_ref::<Vec<Grant>>().into_iter().flatten();
+    let views = reply.downcast_ref::<Vec<ExecutionView>>().into_iter().flatten();
+    let view = reply.downcast_ref::<Option<ExecutionView>>().into_iter().flatten();
+    let listed = reply.downcast_ref::<Vec<ListedExecution>>().into_iter().flatten();
+    rows.chain(grants.map(|grant| grant.execution.id))
+        .chain(views.chain(view).map(|view| view.execution.id))
+        .chain(listed.map(|listed| listed.execution.id))
+}
+
+/// The downstreams of whose group a reply holds the whole row.
+fn groups_in(reply: &dyn Any) -> impl Iterator<Item = ExecutionId> {
+    let groups = reply.downcast_ref::<Vec<Group>>().into_iter().flatten();
+    groups.map(|group| group.downstream)
+}

@@ -1,0 +1,101 @@
+//! Faults that damage rows. Which row is drawn among those that nobody has locked; the judge is
+//! told, so that it knows what may wait for an operator.
+
+use sluicegate::identity::ExecutionId;
+use sluicegate::policy::Decision;
+
+use crate::driver::sqlite_lane::SqliteLane;
+use crate::driver::tally::Sometimes;
+use crate::driver::universe::{Stores, Universe};
+use crate::driver::world::{World, world};
+use crate::faults::{FaultKind, Point};
+use crate::mirror::Damaged;
+use crate::plan::{Commits, LaneKind};
+use crate::tape::{Chance, Site};
+
+impl Universe {
+    /// Damages a row, if one can be.
+    pub(crate) fn damage(&mut self, kind: FaultKind, point: Point) {
+        let damaged = world(|world| {
+            let damaged = world.draw_damage(kind);
+            if damaged.is_none() {
+                world.tally.missed(kind, point);
+            }
+            damaged
+        });
+        let Some(damaged) = damaged else { return };
+        match &self.stores {
+            Stores::Model => world(|world| world.database.damage(damaged)),
+            Stores::Sqlite(lane) => lane.make_unreadable(damaged),
+        }
+        world(|world| {
+            world.judge.damaged(damaged);
+            world.tally.sometimes(Sometimes::RowDamaged);
+        });
+    }
+}
+
+impl SqliteLane {
+    /// Writes a value that no engine writes into a column of an execution, or of a group.
+    fn make_unreadable(&self, row: Damaged) {
+        let (table, column, key) = match row {
+            Damaged::ExecutionUnreadable(_) => ("execution", "backoff", "id"),
+            Damaged::GroupUnreadable(_) | Damaged::GroupGone(_) => {
+                ("edge_group", "policy", "downstream")
+            }
+        };
+        let id = row.execution();
+        self.execute(&format!(
+            "pragma ignore_check_constraints = on; \
+             update {table} set {column} = 9 where {key} = x'{}'; \
+             pragma ignore_check_constraints = off;",
+            id.uuid.simple()
+        ));
+    }
+}
+
+impl World {
+    fn draw_damage(&mut self, kind: FaultKind) -> Option<Damaged> {
+        // A tail that is lost takes no damage with it: the two are not drawn together.
+        if self.commits == Commits::Asynchronous || self.lagging.is_some() || self.writer.is_some()
+        {
+            return None;
+        }
+        let groups = self.damageable_groups().into_iter();
+        let rows: Vec<Damaged> = match kind {
+            FaultKind::GroupDeleted => groups.map(Damaged::GroupGone).collect(),
+            _ => {
+                let executions = self.damageable_executions().into_iter();
+                let executions = executions.map(Damaged::ExecutionUnreadable);
+                groups.map(Damaged::GroupUnreadable).chain(executions).collect()
+            }
+        };
+        if rows.is_empty() {
+            return None;
+        }
+        let arity = u16::try_from(rows.len()).unwrap_or(u16::MAX);
+        let drawn = self.tape.draw(Site::Detail, arity, Chance::Even);
+        Some(rows[usize::from(drawn)])
+    }
+
+    fn damageable_groups(&self) -> Vec<ExecutionId> {
+        match self.lane {
+            LaneKind::Model => self.database.damageable_groups(),
+            LaneKind::Sqlite => {
+                let open = self.judge.mirror().groups().iter();
+                let open = open.filter(|group| group.decision == Decision::Undecided);
+                open.map(|group| group.downstream).collect()
+            }
+        }
+    }
+
+    fn damageable_executions(&self) -> Vec<ExecutionId> {
+        match self.lane {
+            LaneKind::Model => self.database.damageable_executions(),
+            LaneKind::Sqlite => {
+                let open = self.judge.mirror().executions().iter();
+                open.filter(|row| !row.state.is_terminal()).map(|row| row.id).collect()
+            }
+        }
+    }
+}
