@@ -50,8 +50,8 @@ mutants! {
     P18 "AnyOf with a failed first upstream decided impossible at once" "I4 I6";
     P19 "skip writes no completion event" "I1 I8";
     P20 "a cancel also overwrites what has ended" "I2 I12";
-    P21 "a cancel of pending members misses ready ones" "I12";
-    P22 "a cancel of pending members misses retry-delayed ones" "I12";
+    P21 "a cancel of pending members misses ready ones" "I12 I8";
+    P22 "a cancel of pending members misses retry-delayed ones" "I12 I8";
     P23 "cancel ends no lease and complete does not check the state" "I1 I2 I7";
     P24 "the cancel of an execution writes no event" "I1 I8";
     P25 "sibling cancel writes no event" "I1 I8";

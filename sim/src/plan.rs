@@ -104,6 +104,17 @@ impl Cast {
     }
 }
 
+/// An actor that is held back once, in the middle of what it does: races with one who is slow are
+/// rare when everyone is as likely to go on. (Burckhardt and others, "A Randomized Scheduler with
+/// Probabilistic Guarantees of Finding Bugs", 2010, lower a priority at drawn steps for that.)
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hold {
+    /// Its position among the actors.
+    pub actor: u8,
+    /// Before so many of its statements.
+    pub statement: u8,
+}
+
 /// How likely each choice leaves the quiet one, in 65 536ths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Odds {
@@ -153,6 +164,9 @@ pub struct Plan {
     /// When commits are acknowledged.
     #[serde(default)]
     pub commits: Commits,
+    /// Who is held back, and when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
     /// Faults stop after so many steps; 0 means that the safety phase runs to its end.
     pub heal_after: u32,
     /// How likely each choice leaves the quiet one.
@@ -161,6 +175,9 @@ pub struct Plan {
     #[serde(default)]
     pub counting: bool,
 }
+
+/// Statements of an actor before one of which it may be held back.
+const HOLD_STATEMENTS: u16 = 24;
 
 /// The batch of plans that do not name one.
 fn cancel_batch() -> u32 {
@@ -254,6 +271,20 @@ pub struct Campaign {
     pub flow: Option<FlowSpec>,
 }
 
+/// Half of the time one of those who come last, and act seldom.
+fn draw_hold(tape: &mut Tape, cast: Cast) -> Hold {
+    let seldom = cast.resumers + cast.extenders;
+    let all = cast.actors();
+    let last = tape.draw(Site::Plan, 2, Chance::Even) == 1 && seldom > 0;
+    let among = if last { seldom } else { all };
+    let drawn = u8::try_from(tape.draw(Site::Plan, u16::from(among), Chance::Even));
+    let statement = u8::try_from(tape.draw(Site::Plan, HOLD_STATEMENTS, Chance::Even));
+    Hold {
+        actor: all - among + drawn.unwrap_or_default(),
+        statement: 1 + statement.unwrap_or_default(),
+    }
+}
+
 impl Campaign {
     /// The plan of one seed.
     pub fn plan(&self, seed: u64) -> Plan {
@@ -264,7 +295,7 @@ impl Campaign {
     pub fn plan_from(&self, tape: &mut Tape, ids_seed: u64) -> Plan {
         let mut even = |arity: u16| tape.draw(Site::Plan, arity, Chance::Even);
         let faults_max = u32::from(even(self.profile.faults_max() + 1));
-        let busy_schedule = even(3);
+        let busy_schedule = even(4);
         let granular = even(2) == 1;
         let hop_groups_max = [256, 256, 2, 1][usize::from(even(4))];
         let hop_upstreams_max = [1_000, 1_000, 2, 1][usize::from(even(4))];
@@ -295,6 +326,7 @@ impl Campaign {
             _ => workload::growth::extensions(tape, &flow),
         };
         let cast = Cast { extenders, ..self.cast(operators, resumers) };
+        let hold = (tape.draw(Site::Plan, 2, Chance::Even) == 1).then(|| draw_hold(tape, cast));
         let statements = 60 * u32::try_from(flow.executions.len()).unwrap_or(u32::MAX).max(1);
         let spread = u64::from(faults_max + 1) * 65_536 / u64::from(statements);
         Plan {
@@ -310,6 +342,7 @@ impl Campaign {
                 ..cast
             },
             commits,
+            hold,
             faults,
             faults_max,
             delays_max: u32::MAX,
@@ -319,7 +352,7 @@ impl Campaign {
             cancel_batch,
             heal_after,
             odds: Odds {
-                schedule: [0, 2_000, 12_000][usize::from(busy_schedule)],
+                schedule: [0, 2_000, 12_000, 32_000][usize::from(busy_schedule)],
                 fault: u16::try_from(spread.clamp(40, 6_000)).unwrap_or(u16::MAX),
                 wait: 12_000,
                 outcome,

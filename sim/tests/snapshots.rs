@@ -35,7 +35,7 @@ fn the_listing_names_everything_that_there_is() {
 
 #[test]
 fn a_failure_of_the_published_protocol_reads_as_a_story() {
-    insta::assert_snapshot!(shown(&["replay", "30", "--engine", "published"]));
+    insta::assert_snapshot!(shown(&["replay", "5", "--engine", "published"]));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use sluicegate::identity::FlowKey;
 use sluicegate::operations::extend::Extended;
 use sluicegate::storage::Storage;
 
-use crate::actors::{Progress, Stage, choose};
+use crate::actors::{Progress, Role, Stage, choose};
 use crate::driver::tally::Sometimes;
 use crate::driver::world::{SimEnvironment, world};
 use crate::history::Observation;
@@ -21,6 +21,9 @@ use crate::tape::{Chance, Site};
 const CALLS_MAX: u32 = 3;
 /// The wait before a call is repeated.
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
+/// How often, and how many times, it looks whether something has ended.
+const LOOK: Duration = Duration::from_micros(400);
+const LOOKS_MAX: u32 = 400;
 /// How long it may wait before it acts.
 const WAITS: [Duration; 6] = [
     Duration::ZERO,
@@ -33,8 +36,10 @@ const WAITS: [Duration; 6] = [
 
 pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
     let Some(flow) = world(|world| world.told_flow) else { return Progress::Idle };
-    let wait = choose(Site::Operate, 6, Chance::Even);
-    SimEnvironment { actor: stage.actor }.sleep(WAITS[usize::from(wait)]).await;
+    match WAITS.get(usize::from(choose(Site::Operate, 9, Chance::Even))) {
+        Some(wait) => SimEnvironment { actor: stage.actor }.sleep(*wait).await,
+        None => some_end(stage).await,
+    }
     let count = u16::try_from(stage.extensions.len()).unwrap_or(u16::MAX);
     let additions = match choose(Site::Operate, count.saturating_add(1), Chance::Even) {
         0 => return Progress::Done,
@@ -46,6 +51,19 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
         (false, _) => Progress::Failed,
         (true, true) => Progress::Worked,
         (true, false) => Progress::Done,
+    }
+}
+
+/// Waits until an execution ends, or for long enough: what is added then meets the hop that
+/// follows.
+async fn some_end<S: Storage>(stage: &Stage<S>) {
+    let ended = || world(|world| world.news.watched_by(Role::Dispatcher));
+    let before = ended();
+    for _ in 0..LOOKS_MAX {
+        if ended() != before {
+            return;
+        }
+        SimEnvironment { actor: stage.actor }.sleep(LOOK).await;
     }
 }
 

@@ -18,6 +18,8 @@ const RESTART_US: i64 = 400_000;
 const LINGER_US: [i64; 3] = [SESSION_LIMIT_US, 2_000_000, 7_000_000];
 /// How long an actor stands still: beyond one lease, beyond a session, briefly.
 const PAUSE_US: [i64; 3] = [12_000_000, 31_000_000, 6_000_000];
+/// How long the plan holds an actor back: shorter than any limit of the storage.
+const HOLD_US: i64 = 3_000_000;
 /// How often a burst strikes: beyond a retry budget of five runs.
 const BURST_STATEMENTS: u32 = 5;
 /// How far the storage's clock steps.
@@ -41,6 +43,9 @@ impl Universe {
         let resumed = world(|world| !matches!(world.slots[index].standing, Standing::Free));
         if resumed {
             return Struck::Goes(Permit::Run);
+        }
+        if self.holds_back(index) {
+            return Struck::Gone;
         }
         if let Some(contention) = world(|world| go_on_bursting(world, index, verb)) {
             return Struck::Goes(Permit::Fail(StorageError::Contention(contention)));
@@ -197,6 +202,28 @@ impl Universe {
             actor.asleep_until = world.now + RESTART_US;
             actor.next_at = actor.asleep_until;
         });
+    }
+
+    /// True if the statement is the one before which the plan holds its actor back; it goes on
+    /// later as after a pause that nobody else notices.
+    fn holds_back(&mut self, index: usize) -> bool {
+        let Some(left) = self
+            .hold_in
+            .filter(|_| self.plan.hold.is_some_and(|hold| usize::from(hold.actor) == index))
+        else {
+            return false;
+        };
+        self.hold_in = left.checked_sub(1).filter(|left| *left > 0);
+        if self.hold_in.is_some() || !world(|world| world.faults_on) {
+            return false;
+        }
+        let actor = &mut self.actors[index];
+        world(|world| {
+            world.tally.sometimes(Sometimes::HeldBack);
+            actor.asleep_since = world.now;
+            actor.asleep_until = world.now + HOLD_US;
+        });
+        true
     }
 
     /// The actor stands still, its session open, and goes on later as if nothing had happened.

@@ -63,6 +63,7 @@ sometimes! {
     ExtensionRefused "an extension was refused";
     OpenedAgain "an extension opened a flow that was over";
     AddedDecided "an execution was decided in the extension that added it";
+    HeldBack "an actor was held back in the middle of its work";
     RowDamaged "a row was deleted, or made unreadable";
     DroppedWriter "an actor whose destructor writes was killed";
 }

@@ -114,6 +114,8 @@ pub struct Universe {
     pub(crate) heal_in: u32,
     /// The phase is over after so much virtual time without a commit.
     pub(crate) quiet_limit: Option<i64>,
+    /// Statements of the held actor until it is held back.
+    pub(crate) hold_in: Option<u8>,
     /// When the present part began, in virtual time.
     pub(crate) phase_from: i64,
     pub(crate) settings: Settings,
@@ -155,6 +157,7 @@ impl Universe {
             steps_left: 0,
             heal_in: 0,
             quiet_limit: None,
+            hold_in: None,
             phase_from: 0,
             settings,
             healed: None,
@@ -196,6 +199,7 @@ impl Universe {
         self.current = 0;
         self.delays_left = plan.delays_max;
         self.heal_in = plan.heal_after;
+        self.hold_in = plan.hold.map(|hold| hold.statement);
         self.healed = None;
         self.offered = (plan.faults_max, plan.delays_max);
         self.quiet_limit = None;

@@ -137,6 +137,7 @@ impl Settings {
             hop_groups_max: 256,
             hop_upstreams_max: 1_000,
             cancel_batch: sluicegate::Settings::default().cancel_batch,
+            hold: None,
             commits: Commits::Synchronous,
             heal_after: 0,
             odds: Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
