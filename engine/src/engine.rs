@@ -340,7 +340,8 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     }
 
     /// Cancels a flow as [`Engine::cancel_flow`] does and goes on until no member that the policy
-    /// cancels is left.
+    /// cancels is left. A replay that opens the flow meanwhile ends the wait; the report then says
+    /// that the cancel is in progress.
     ///
     /// Cancellation: dropped, the reconciler goes on. Errors: those of `cancel_flow`, and of the
     /// batch that failed; what was cancelled stays so. `Unreadable` if nothing but members that
@@ -351,15 +352,17 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         policy: ClosePolicy,
         request: RequestId,
     ) -> Result<CancelReport, EngineError> {
+        let mut opened = false;
         loop {
             let report = self.cancel_flow(flow, policy, request).await?;
-            if report.progress == Cancelling::Done {
+            if opened || report.progress == Cancelling::Done {
                 return Ok(report);
             }
             let key = self.settings.partitions.key(flow);
             let (mut done, batch) = (reconcile::Report::default(), self.settings.cancel_batch);
-            let except = cancel_backlog::drain(self.pass(), key, batch, &mut done).await?;
-            if let (Some(execution), 0) = (except.first(), done.reconciled) {
+            let drained = cancel_backlog::drain(self.pass(), key, batch, &mut done).await?;
+            opened = drained.opened;
+            if let (Some(execution), 0) = (drained.except.first(), done.reconciled) {
                 let reason = "the cancel of its flow waits for it to be mended".to_owned();
                 return Err(EngineError::Unreadable { execution: *execution, reason });
             }

@@ -14,6 +14,7 @@ use sluicegate::operations::claim::{ClaimRequest, LeaseToken};
 use sluicegate::operations::report::Report;
 use sluicegate::operations::set_policy::PolicySet;
 use sluicegate::policy::{JoinPolicy, OnSatisfied};
+use sluicegate::replay::ReplayScope;
 use sluicegate::state::{Cause, ClosePolicy, Outcome, PublicState};
 use sluicegate::storage::Scope;
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
@@ -150,6 +151,26 @@ async fn an_extension_in_between_protects_the_loser_until_its_join_decides() {
     scene.fails("c").await;
     assert_eq!(scene.state("both").await.0, PublicState::Skipped);
     scene.is_lost("b").await;
+}
+
+#[tokio::test]
+async fn a_replay_in_between_takes_the_request_back_until_the_race_is_decided_anew() {
+    let race = nodes(&["a", "b", "end"]).edge("a", "end").edge("b", "end").join("end", RACE);
+    let mut scene = started(race).await;
+    // The race is decided, and asks for its loser; before anybody serves it, it is run again.
+    let token = scene.leases["a"];
+    let done = scene.engine.report(token, Report::Complete(Arc::from(*b"{}"))).await;
+    done.expect("the lease is held");
+    scene.engine.dispatch_pass(&Scope::default()).await.expect("the pass succeeds");
+    let (again, request) = (scene.flow.execution("a"), scene.engine.request_id());
+    let scope = ReplayScope::From(again);
+    scene.engine.replay(scene.flow.id, scope, request).await.expect("nothing of it runs");
+    scene.settle().await;
+    scene.is_running("b").await;
+    assert_eq!(scene.state("end").await.0, PublicState::WaitingChildren);
+    scene.succeeds("a").await;
+    scene.is_lost("b").await;
+    scene.is_running("end").await;
 }
 
 #[tokio::test]
@@ -333,6 +354,25 @@ async fn a_large_flow_is_cancelled_in_batches_and_the_reply_names_each_member_on
     let mut all: Vec<_> = names.iter().map(|name| scene.flow.execution(name)).collect();
     all.sort_unstable();
     assert_eq!(cancelled, all);
+}
+
+#[tokio::test]
+async fn a_replay_ends_the_wait_for_a_cancel_and_leaves_its_record() {
+    let names: Vec<String> = (0..23).map(|number| format!("n{number:02}")).collect();
+    let spec = names.iter().fold(FlowSpec::builder(), |flow, name| flow.execution(name.as_str()));
+    let scene = Scene::of(spec.build(), 5).await;
+    let request = scene.engine.request_id();
+    let first = scene.engine.cancel_flow(scene.flow.id, ALL, request).await.expect("it succeeds");
+    assert_eq!(first.progress, Cancelling::InProgress { remaining: 18 });
+    let replay = scene.engine.request_id();
+    let replayed = scene.engine.replay(scene.flow.id, ReplayScope::Failed, replay).await;
+    assert_eq!(replayed.expect("nothing runs").members, first.cancelled);
+    let waited = scene.engine.cancel_flow_and_wait(scene.flow.id, ALL, request).await;
+    assert_eq!(waited, Ok(first.clone()), "the flow is open, and nobody goes on");
+    // What a weaker cancel has done since says nothing of it.
+    assert_eq!(scene.cancel(ClosePolicy::FlowOnly).await.progress, Cancelling::Done);
+    let repeated = scene.engine.cancel_flow(scene.flow.id, ALL, request).await;
+    assert_eq!(repeated, Ok(first));
 }
 
 #[tokio::test]

@@ -239,7 +239,9 @@ impl CancelFlow {
         Ok(Kept { remaining, cancelled: batch.cancelled })
     }
 
-    /// What this call has done, if it was made before; a stronger one may have gone on since.
+    /// What this call has done, if it was made before; a stronger one may have gone on since. A
+    /// replay may have opened the flow as well, and a weaker one closed it then, which says nothing
+    /// of this one.
     async fn earlier<T: Transaction>(
         &self,
         transaction: &mut T,
@@ -247,7 +249,8 @@ impl CancelFlow {
         known: &Request,
     ) -> Result<CancelReport> {
         let kept = Kept::of(known)?;
-        let closer = flow.closed_by.filter(|by| *by != self.request);
+        let stronger = flow.closing >= Some(self.policy);
+        let closer = flow.closed_by.filter(|by| stronger && *by != self.request);
         let progress = match closer {
             None => kept.progress(),
             Some(request) => {

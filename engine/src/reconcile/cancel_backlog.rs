@@ -3,10 +3,10 @@
 
 use crate::environment::{Environment, Notice};
 use crate::error::EngineError;
-use crate::identity::{ExecutionId, FlowKey};
+use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::operations::cancel::{Batch, Kept, missing_request, stops_ready};
 use crate::reconcile::{Pass, Report, Visited};
-use crate::state::State;
+use crate::state::{ClosePolicy, State};
 use crate::storage::{
     Consistency, FlowPage, Member, MemberQuery, Request, RequestKey, Result, Scope, Snapshot,
     Storage, Transaction,
@@ -19,6 +19,9 @@ const PAGE_ROWS: u32 = 100;
 /// The transaction that looks at the next members of a cancelled flow.
 struct CancelNext {
     flow: FlowKey,
+    /// The call for which the earlier batches of this pass looked at members. What they saw tells
+    /// nothing of how members stand since another call has closed the flow.
+    by: Option<RequestId>,
     after: Option<ExecutionId>,
     batch: u32,
     /// Members that earlier batches of this pass have left running.
@@ -27,17 +30,31 @@ struct CancelNext {
     except: Vec<ExecutionId>,
 }
 
-impl Body for CancelNext {
-    type Out = Batch;
+/// What a transaction of a pass has done.
+struct Looked {
+    batch: Batch,
+    /// The call that has closed the flow; none if it is not cancelled.
+    by: Option<RequestId>,
+    /// Members that it and earlier batches for that call have left running or passed over.
+    running: u64,
+}
 
-    async fn run<T: Transaction>(&self, transaction: &mut T, _run: Run) -> Result<Verdict<Batch>> {
+impl Body for CancelNext {
+    type Out = Looked;
+
+    async fn run<T: Transaction>(&self, transaction: &mut T, _run: Run) -> Result<Verdict<Looked>> {
         let Some(flow) = transaction.lock_flow(&self.flow).await? else {
-            return self.take_off(transaction, Batch::default()).await;
+            return self.take_off(transaction, Looked::nothing()).await;
         };
-        let (true, Some(by)) = (stops_ready(flow.closing), flow.closed_by) else {
-            return self.take_off(transaction, Batch::default()).await;
+        let stops = |policy: &ClosePolicy| stops_ready(Some(*policy));
+        let (Some(policy), Some(by)) = (flow.closing.filter(stops), flow.closed_by) else {
+            return self.take_off(transaction, Looked::nothing()).await;
         };
-        let batch = Batch::cancel(transaction, &flow, self.after, self.batch, &self.except).await?;
+        let (after, running) = match self.by == Some(by) {
+            true => (self.after, self.running),
+            false => (None, 0),
+        };
+        let batch = Batch::cancel(transaction, &flow, after, self.batch, &self.except).await?;
         let key = RequestKey { flow: flow.key, request: by };
         let known = transaction.read_request(&key).await?;
         let known = known.ok_or_else(|| missing_request(key))?;
@@ -46,9 +63,10 @@ impl Body for CancelNext {
         // changes nothing writes nothing.
         let runs_out = if self.except.is_empty() { batch.running } else { 0 };
         let seen = batch.cancelled.len() as u64 + runs_out;
-        let rest = self.rest(transaction, &batch).await?;
+        let rest = self.rest(transaction, after, &batch).await?;
         let pending = |member: &&Member| {
-            matches!(member.state, State::Blocked | State::Ready)
+            policy == ClosePolicy::CancelAll
+                || matches!(member.state, State::Blocked | State::Ready)
                 || self.except.contains(&member.id)
         };
         let remaining = match &rest {
@@ -65,17 +83,26 @@ impl Body for CancelNext {
             let written = transaction.write_request(&row).await?;
             assert!(written == 1, "a request vanished under the lock of its flow");
         }
+        let running = running + batch.running + batch.passed_over;
+        let looked = Looked { running, by: Some(by), batch };
         let all_ended = match &rest {
             Some(rest) => rest.is_empty(),
-            None => batch.next.is_none() && self.running + batch.running + batch.passed_over == 0,
+            None => looked.batch.next.is_none() && looked.running == 0,
         };
         if all_ended {
-            return self.take_off(transaction, batch).await;
+            return self.take_off(transaction, looked).await;
         }
         Ok(match kept == before {
-            true => Verdict::Rollback(batch),
-            false => Verdict::Commit(batch),
+            true => Verdict::Rollback(looked),
+            false => Verdict::Commit(looked),
         })
+    }
+}
+
+impl Looked {
+    /// The flow is not cancelled.
+    fn nothing() -> Self {
+        Self { batch: Batch::default(), by: None, running: 0 }
     }
 }
 
@@ -86,9 +113,10 @@ impl CancelNext {
     async fn rest<T: Transaction>(
         &self,
         transaction: &mut T,
+        after: Option<ExecutionId>,
         batch: &Batch,
     ) -> Result<Option<Vec<Member>>> {
-        if batch.next.is_some() || self.after.is_none() {
+        if batch.next.is_some() || after.is_none() {
             return Ok(None);
         }
         let all = MemberQuery { flow: self.flow, after: None, limit: u32::MAX };
@@ -98,15 +126,22 @@ impl CancelNext {
     async fn take_off<T: Transaction>(
         &self,
         transaction: &mut T,
-        batch: Batch,
-    ) -> Result<Verdict<Batch>> {
+        looked: Looked,
+    ) -> Result<Verdict<Looked>> {
         transaction.delete_cancel_backlog(&[self.flow]).await?;
-        Ok(Verdict::Commit(batch))
+        Ok(Verdict::Commit(looked))
     }
 }
 
-/// One pass over the members of a cancelled flow; returns those that it passed over, because they
-/// cannot be read.
+/// What a pass over the members of a cancelled flow has come to.
+pub(crate) struct Drained {
+    /// Members that it passed over, because they cannot be read.
+    pub except: Vec<ExecutionId>,
+    /// The flow is not cancelled, or no longer.
+    pub opened: bool,
+}
+
+/// One pass over the members of a cancelled flow.
 ///
 /// Errors: of the transaction that failed; those before it stay done.
 pub(crate) async fn drain<S: Storage, E: Environment>(
@@ -114,26 +149,27 @@ pub(crate) async fn drain<S: Storage, E: Environment>(
     flow: FlowKey,
     batch: u32,
     report: &mut Report,
-) -> Result<Vec<ExecutionId>, EngineError> {
+) -> Result<Drained, EngineError> {
     let Pass { storage, environment, budget, .. } = pass;
-    let mut next = CancelNext { flow, after: None, batch, running: 0, except: pass.quarantine() };
+    let except = pass.quarantine();
+    let mut next = CancelNext { flow, by: None, after: None, batch, running: 0, except };
     loop {
-        let done = transact(storage, environment, budget, &next).await;
-        if pass.passes_over(&done, &mut next.except) {
+        let looked = transact(storage, environment, budget, &next).await;
+        if pass.passes_over(&looked, &mut next.except) {
             continue;
         }
-        let done = done?;
+        let looked = looked?;
+        let done = &looked.batch;
         report.reconciled += done.cancelled.len() as u64;
         report.noop += done.running;
         report.errors += done.passed_over;
         if !done.cancelled.is_empty() {
             environment.notify(Notice { partition: flow.partition });
         }
-        next.running += done.running + done.passed_over;
-        next.after = done.next;
         if done.next.is_none() {
-            return Ok(next.except);
+            return Ok(Drained { except: next.except, opened: looked.by.is_none() });
         }
+        next = CancelNext { by: looked.by, after: done.next, running: looked.running, ..next };
     }
 }
 
