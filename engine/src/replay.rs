@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::Graph;
 use crate::identity::ExecutionId;
+use crate::mutants::mutated;
 use crate::state::{Cause, Outcome, State};
 
 /// Which executions of a flow a replay starts again.
@@ -57,7 +58,10 @@ impl Standing {
 
     /// Its join has to be decided anew when an upstream starts again.
     fn follows(&self) -> bool {
-        matches!(self.state, State::Blocked | State::Terminal(Outcome::Skipped))
+        let skipped = State::Terminal(Outcome::Skipped);
+        let succeeded = State::Terminal(Outcome::Succeeded);
+        [State::Blocked, skipped].contains(&self.state)
+            || (mutated!(P64) && self.state == succeeded)
     }
 
     /// It was cancelled because a join needed it no longer.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
+use sluicegate::replay::ReplayScope;
 use sluicegate::state::State;
 use sluicegate::state::{ClosePolicy, Outcome};
 use sluicegate::storage::{
@@ -55,6 +56,9 @@ pub struct Commit {
     pub closed_at_clock: Vec<FlowKey>,
     /// Flows that had been cancelled already when the claim statement of this transaction began.
     pub closed_at_claim: Vec<FlowKey>,
+    /// Flows that a replay has opened again since this transaction first read the clock, other than
+    /// by itself.
+    pub reopened: Vec<FlowKey>,
     /// Sibling requests, new or served.
     pub sibling_requests: Vec<Change<SiblingRequest>>,
     /// Requests, new or with another reply.
@@ -173,6 +177,24 @@ pub enum Observation {
         request: RequestId,
         /// The revision that the reply named.
         revision: u64,
+    },
+    /// An operator is about to call for a replay. Nobody is told anything: no crash takes it back.
+    ReplayAsked {
+        /// The flow.
+        flow: FlowKey,
+        /// The id of the call.
+        request: RequestId,
+        /// What it is to start again.
+        scope: ReplayScope,
+    },
+    /// A call for a replay was answered.
+    Replayed {
+        /// The flow.
+        flow: FlowKey,
+        /// The id of the call.
+        request: RequestId,
+        /// The members that started again, as the reply said.
+        members: Vec<ExecutionId>,
     },
     /// A reader was shown the flows that match a filter, while nothing moved.
     ListedFlows {

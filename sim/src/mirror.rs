@@ -1,6 +1,7 @@
 //! The committed state as the checkers know it, built from commits alone. Never judges and never
 //! reads a database.
 
+mod closings;
 mod damage;
 mod feed;
 
@@ -15,6 +16,7 @@ use sluicegate::storage::{
 };
 use sluicegate::time::Timestamp;
 
+pub use closings::Closing;
 pub use damage::{Damaged, Waiting};
 pub use feed::Forgotten;
 
@@ -77,6 +79,7 @@ pub struct Mirror {
     sibling_requests: Table<SiblingRequest>,
     requests: Table<Request>,
     cancel_backlog: Table<FlowKey>,
+    closings: Table<Closing>,
     summaries: Table<Summary>,
     positions: Vec<EventPosition>,
     forgotten: Forgotten,
@@ -106,6 +109,7 @@ impl Mirror {
         self.sibling_requests.rows.clear();
         self.requests.rows.clear();
         self.cancel_backlog.rows.clear();
+        self.closings.rows.clear();
         self.summaries.rows.clear();
         self.positions.clear();
         self.forgotten = Forgotten::default();
@@ -118,6 +122,7 @@ impl Mirror {
     pub fn apply(&mut self, commit: &Commit) {
         self.commits += 1;
         self.clock_highest = self.clock_highest.max(commit.clock_highest);
+        self.closings.merge(commit.flows.iter().filter_map(Closing::ended));
         self.flows.change(&commit.flows);
         self.executions.change(&commit.executions);
         self.groups.change(&commit.groups);

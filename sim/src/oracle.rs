@@ -1,6 +1,8 @@
 //! What a flow must come to: accept sets and policies in arithmetic of its own, and a sequential
 //! evaluator over a whole graph. Pure; never calls the decisions of the engine.
 
+pub mod replays;
+
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy};
 use sluicegate::state::Outcome;
 use sluicegate::storage::Resolution;
@@ -34,6 +36,8 @@ pub struct Link {
     pub downstream: usize,
     /// The outcomes that satisfy it.
     pub accepts: AcceptSet,
+    /// How an earlier incarnation of the upstream has resolved it for good.
+    pub kept: Option<Resolution>,
 }
 
 /// How a node must stand at the end.
@@ -104,7 +108,7 @@ pub fn evaluate(nodes: &[Node], links: &[Link]) -> Result<Vec<Final>, Cyclic> {
         for link in order[start..start + joins[at].outbound].iter().map(|link| links[*link]) {
             let join = &mut joins[link.downstream];
             join.visited += 1;
-            match outcome.map(|outcome| resolve(link.accepts, outcome)) {
+            match link.kept.or(outcome.map(|outcome| resolve(link.accepts, outcome))) {
                 Some(Resolution::Satisfied) => join.satisfied += 1,
                 Some(_) => join.unsatisfied += 1,
                 None => {}
@@ -225,6 +229,7 @@ mod tests {
                 upstream: *upstream,
                 downstream: *downstream,
                 accepts: AcceptSet::ON_SUCCESS,
+                kept: None,
             })
             .collect();
         assert_eq!(evaluate(&nodes, &links).as_deref(), Ok(finals));
@@ -287,8 +292,12 @@ mod tests {
     #[test]
     fn cycles_are_refused() {
         let node = Node { policy: ALL, observed: Observed::Nothing };
-        let link =
-            |upstream, downstream| Link { upstream, downstream, accepts: AcceptSet::ON_SUCCESS };
+        let link = |upstream, downstream| Link {
+            upstream,
+            downstream,
+            accepts: AcceptSet::ON_SUCCESS,
+            kept: None,
+        };
         assert_eq!(evaluate(&[node, node], &[link(0, 1), link(1, 0)]), Err(Cyclic));
     }
 }

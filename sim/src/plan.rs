@@ -68,7 +68,7 @@ pub struct Cast {
     pub dispatchers: u8,
     /// Reconcilers; each runs all of them.
     pub reconcilers: u8,
-    /// Operators, who cancel and change joins.
+    /// Operators, who cancel, replay and change joins.
     #[serde(default)]
     pub operators: u8,
     /// Projectors of summaries; without one nobody looks at summaries.
@@ -324,6 +324,10 @@ impl Campaign {
         let extensions = match extenders {
             0 => Vec::new(),
             _ => workload::growth::extensions(tape, &flow),
+        };
+        let operators = match operators {
+            1 => 1 + u8::from(tape.draw(Site::Plan, 2, Chance::Even) == 1),
+            _ => 0,
         };
         let cast = Cast { extenders, ..self.cast(operators, resumers) };
         let hold = (tape.draw(Site::Plan, 2, Chance::Even) == 1).then(|| draw_hold(tape, cast));

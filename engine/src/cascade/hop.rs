@@ -48,6 +48,10 @@ impl Body for Hop {
 
     async fn run<T: Transaction>(&self, transaction: &mut T, run: Run) -> Result<Verdict<Hopped>> {
         let early = self.read_early(transaction).await?;
+        let events = match mutated!(P60) && !self.plan.groups.is_empty() {
+            true => Some(transaction.pending_edges(&self.plan.groups).await?),
+            false => None,
+        };
         let groups = self.lock_groups(transaction).await?;
         if mutated!(P10) && groups.len() < self.plan.groups.len() {
             let upstreams = self.plan.upstreams.clone();
@@ -66,6 +70,10 @@ impl Body for Hop {
             Some(early) => early,
             None if self.plan.groups.is_empty() => Vec::new(),
             None => transaction.pending_edges(&self.plan.groups).await?,
+        };
+        let pending = match &events {
+            Some(events) => as_the_events_said(pending, events),
+            None => pending,
         };
         // Only a skip is dated; a hop that merely marks upstreams reads no clock.
         let now = match pending.is_empty() && !self.plan.repair {
@@ -245,6 +253,17 @@ impl Hop {
         }
         Ok(settled)
     }
+}
+
+/// The planted bug that takes upstreams for what was known of them when the hop was called for.
+fn as_the_events_said(mut pending: Vec<PendingEdge>, events: &[PendingEdge]) -> Vec<PendingEdge> {
+    for edge in &mut pending {
+        if let Some(event) = events.iter().find(|event| event.key == edge.key) {
+            edge.upstream_state = event.upstream_state;
+            edge.upstream_incarnation = event.upstream_incarnation;
+        }
+    }
+    pending
 }
 
 /// The planted bug that marks upstreams in a transaction of its own.

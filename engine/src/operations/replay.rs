@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::cascade::hop::{Hop, Plan};
 use crate::error::{EngineError, missing_group};
 use crate::identity::{ExecutionId, FlowId, FlowKey, RequestId};
+use crate::mutants::mutated;
 use crate::operations::call::{Call, Opened};
 use crate::operations::finish::{self, Move};
 use crate::operations::submit::INSERT_ROWS_MAX;
@@ -18,8 +19,8 @@ use crate::reconcile::summary;
 use crate::replay::{ReplayScope, Standing, reset_set};
 use crate::state::State;
 use crate::storage::{
-    Contention, EdgeKey, Execution, ExecutionView, Flow, Group, Request, Result, ResultChange,
-    SiblingRequest, Snapshot, StorageError, Transaction,
+    Contention, EdgeKey, Execution, ExecutionView, Flow, Group, PendingEdge, Request, Result,
+    ResultChange, SiblingRequest, Snapshot, StorageError, Transaction,
 };
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
@@ -258,7 +259,9 @@ impl Choice {
             return Err(missing_group(*missing));
         }
         let mut executions = chosen.clone();
-        executions.extend(self.edges_into(chosen).into_iter().map(|edge| edge.upstream));
+        if !mutated!(P67) {
+            executions.extend(self.edges_into(chosen).into_iter().map(|edge| edge.upstream));
+        }
         let executions: Vec<ExecutionId> = executions.into_iter().collect();
         for chunk in executions.chunks(INSERT_ROWS_MAX) {
             let rows = transaction.lock_executions(chunk).await?.into_iter();
@@ -322,10 +325,24 @@ impl Choice {
         for chunk in keys.chunks(INSERT_ROWS_MAX) {
             pending.extend(transaction.pending_edges(chunk).await?);
         }
+        if mutated!(P67) {
+            self.recall(&mut pending);
+        }
         let locked = |id: &ExecutionId| executions.contains_key(id);
         let upstreams = outside.into_iter().filter(locked).collect();
         let hop = Hop { plan: Plan { upstreams, groups: keys, repair: false } };
         hop.advance(transaction, groups, executions, &pending, now).await.map(drop)
+    }
+
+    /// The planted bug that takes the upstreams for what they were before anything was locked.
+    fn recall(&self, pending: &mut [PendingEdge]) {
+        for edge in pending {
+            let before = self.standings.iter().find(|one| one.id == edge.key.upstream);
+            if let Some(before) = before.filter(|one| one.incarnation == edge.upstream_incarnation)
+            {
+                edge.upstream_state = before.state;
+            }
+        }
     }
 }
 
@@ -335,7 +352,7 @@ fn again(before: &Execution, now: Timestamp) -> Move {
     let after = Execution {
         state: if before.has_in { State::Blocked } else { State::Ready },
         cause: None,
-        incarnation: before.incarnation + 1,
+        incarnation: before.incarnation + u32::from(!mutated!(P52)),
         propagated: false,
         not_before: now,
         deadline: before.deadline.filter(|deadline| *deadline > now),

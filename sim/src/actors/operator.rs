@@ -4,6 +4,7 @@
 
 mod cancel_execution;
 mod cancel_flow;
+mod replay;
 mod set_policy;
 mod set_tag;
 
@@ -53,6 +54,7 @@ acts! {
     cancel_flow 3;
     cancel_execution 1;
     set_policy 1;
+    replay 4;
     set_tag 1;
 }
 

@@ -4,6 +4,7 @@
 use sluicegate::storage::{EventKey, EventPosition, Execution};
 
 use crate::history::{Change, Commit};
+use crate::mirror::Closing;
 
 use super::Database;
 use super::mutants::mutated;
@@ -23,6 +24,7 @@ impl Database {
         commit.flow_changes.extend(state.flow_changes.iter().map(|change| change.1));
         commit.closed_at_clock.extend_from_slice(&state.closed_at_clock);
         commit.closed_at_claim.extend_from_slice(&state.closed_at_claim);
+        commit.reopened.extend_from_slice(&state.reopened);
         let new = std::mem::take(&mut state.flow_changes);
         let taken = std::mem::take(&mut state.taken_changes);
         let owned = std::mem::take(&mut state.owned);
@@ -37,7 +39,20 @@ impl Database {
         let state = self.session_mut(session);
         (state.owned, state.flow_changes, state.taken_changes) = (owned, new, taken);
         self.close_session(session);
+        self.tell_of_reopened(commit);
         wrote
+    }
+
+    /// Lets every open transaction know which flows have just been opened again.
+    fn tell_of_reopened(&mut self, commit: &Commit) {
+        for closing in commit.flows.iter().filter_map(Closing::ended) {
+            for session in self.open_sessions() {
+                let session = self.session_mut(session);
+                if session.clock.is_some() {
+                    session.reopened.push(closing.closer.flow);
+                }
+            }
+        }
     }
 
     /// Rolls back. The session is over.
@@ -158,4 +173,5 @@ fn clear(commit: &mut Commit) {
     commit.flow_changes.clear();
     commit.closed_at_clock.clear();
     commit.closed_at_claim.clear();
+    commit.reopened.clear();
 }

@@ -83,6 +83,8 @@ pub(super) struct Session {
     pub(super) closed_at_clock: Vec<FlowKey>,
     /// Flows that were cancelled when its claim statement began.
     pub(super) closed_at_claim: Vec<FlowKey>,
+    /// Flows that another transaction has opened again since it first read the clock.
+    pub(super) reopened: Vec<FlowKey>,
     /// Flow changes that it inserted.
     pub(super) flow_changes: Vec<(ChangeId, FlowKey)>,
     /// Committed flow changes that it took away.
@@ -98,6 +100,7 @@ impl Session {
         self.highest = None;
         self.closed_at_clock.clear();
         self.closed_at_claim.clear();
+        self.reopened.clear();
         self.flow_changes.clear();
         self.taken_changes.clear();
     }

@@ -69,7 +69,8 @@ impl World {
             self.event_highest = EventId(0);
             let recovered = match self.commits {
                 Commits::Asynchronous => {
-                    self.judge = lagging.judge;
+                    let lost = std::mem::replace(&mut self.judge, lagging.judge);
+                    self.judge.recall_asked(&lost);
                     Ok(())
                 }
                 Commits::Synchronous => self.judge.recovered(lagging.judge.mirror().clone()),

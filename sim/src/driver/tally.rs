@@ -8,6 +8,7 @@ use sluicegate::storage::{Execution, Flow, Resolution, Summary, Verb};
 
 use crate::faults::{FaultKind, Point};
 use crate::history::{Change, Commit};
+use crate::mirror::Closing;
 
 macro_rules! sometimes {
     ($($name:ident $text:literal;)*) => {
@@ -38,6 +39,10 @@ sometimes! {
     MemberCancelled "an operator cancelled an execution";
     PolicySet "an operator exchanged the policy of a join";
     FlowTagged "an operator hung a tag on a flow";
+    Replayed "a replay started executions again";
+    ReplayRefused "a replay was refused because something ran";
+    ReplayOpened "a replay opened a flow that was cancelled";
+    ReplayedWhatWasOver "a replay opened a flow that was over";
     LeaseRevoked "a cancel ended a live lease";
     Backlogged "a cancel left members to the backlog";
     CancelledInsteadOfReady "a member of a cancelled flow was cancelled where it would be ready";
@@ -170,6 +175,7 @@ impl Tally {
             self.sometimes(Sometimes::LeaseRevoked);
         }
         self.growth(commit);
+        self.replay(commit);
         let mut skipped = 0;
         for change in &commit.executions {
             let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
@@ -216,9 +222,7 @@ impl Tally {
             return;
         }
         self.sometimes(Sometimes::FlowExtended);
-        let over = |row: &Option<Summary>| row.is_some_and(|row| row.status.is_terminal());
-        let opened = |change: &Change<Summary>| over(&change.before) && !over(&change.after);
-        if commit.summaries.iter().any(opened) {
+        if commit.summaries.iter().any(opened_again) {
             self.sometimes(Sometimes::OpenedAgain);
         }
         let decided = |change: &Change<Execution>| {
@@ -227,6 +231,23 @@ impl Tally {
         };
         if commit.executions.iter().any(decided) {
             self.sometimes(Sometimes::AddedDecided);
+        }
+    }
+
+    fn replay(&mut self, commit: &Commit) {
+        let incarnation = |row: &Option<Execution>| row.as_ref().map(|row| row.incarnation);
+        let again = |change: &Change<Execution>| {
+            change.before.is_some() && incarnation(&change.before) < incarnation(&change.after)
+        };
+        if !commit.executions.iter().any(again) {
+            return;
+        }
+        self.sometimes(Sometimes::Replayed);
+        if commit.flows.iter().any(|change| Closing::ended(change).is_some()) {
+            self.sometimes(Sometimes::ReplayOpened);
+        }
+        if commit.summaries.iter().any(opened_again) {
+            self.sometimes(Sometimes::ReplayedWhatWasOver);
         }
     }
 
@@ -273,4 +294,10 @@ impl AddAssign<&Tally> for Tally {
             *sum += more;
         }
     }
+}
+
+/// True if the summary said that its flow is over, and no longer does.
+fn opened_again(change: &Change<Summary>) -> bool {
+    let over = |row: &Option<Summary>| row.is_some_and(|row| row.status.is_terminal());
+    over(&change.before) && !over(&change.after)
 }

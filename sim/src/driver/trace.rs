@@ -159,6 +159,8 @@ impl Trace {
                 0x8_0a00 | epoch << 20 | u64::from(reported.is_some())
             }
             Observation::Extended { revision, .. } => 0x8_0b00 | *revision << 20,
+            Observation::ReplayAsked { .. } => 0x8_0c00,
+            Observation::Replayed { members, .. } => 0x8_0c01 | (members.len() as u64) << 20,
             Observation::Granted { holder } => 0x8_0300 | holder.epoch << 20,
             Observation::ListedFlows { flows, .. } => 0x8_0400 | (flows.len() as u64) << 20,
             Observation::ListedExecutions { executions, .. } => {

@@ -451,7 +451,8 @@ impl World {
     /// Hands an observation to the judge.
     pub(crate) fn observe(&mut self, actor: ActorId, observation: &Observation) {
         self.trace.observe(self.now, actor, observation);
-        if self.slots[usize::from(actor)].answer == Answer::MayBeLost {
+        let asked = matches!(observation, Observation::ReplayAsked { .. });
+        if self.slots[usize::from(actor)].answer == Answer::MayBeLost && !asked {
             return;
         }
         if let Observation::Submitted { flow, .. } = observation {

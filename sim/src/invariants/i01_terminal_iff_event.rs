@@ -2,7 +2,7 @@
 
 use sluicegate::storage::Execution;
 
-use super::{Context, Invariant, Verdict};
+use super::{Context, Invariant, Verdict, started_again};
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I1",
@@ -17,7 +17,11 @@ pub(super) const INVARIANT: Invariant = Invariant {
 fn check(context: &Context<'_>) -> Verdict {
     let mut ended = 0;
     for (before, after) in context.written() {
-        if after.state.is_terminal() && !before.is_some_and(|row| row.state.is_terminal()) {
+        let had_ended = |row: &Execution| row.state.is_terminal() && !started_again(row, after);
+        if !after.state.is_terminal() && before.is_some_and(|row| row.state.is_terminal()) {
+            check_start(context, after)?;
+        }
+        if after.state.is_terminal() && !before.is_some_and(had_ended) {
             ended += 1;
             check_end(context, after)?;
         }
@@ -28,6 +32,14 @@ fn check(context: &Context<'_>) -> Verdict {
     }
     let events = &context.commit.events;
     Err(format!("{} completion events for {ended} executions that ended: {events:?}", events.len()))
+}
+
+/// An execution that starts again has not ended in its incarnation.
+fn check_start(context: &Context<'_>, after: &Execution) -> Verdict {
+    match context.mirror.events(after.id, after.incarnation) {
+        None => Ok(()),
+        Some(events) => Err(format!("it has ended in this incarnation: {after:?}, {events:?}")),
+    }
 }
 
 fn check_end(context: &Context<'_>, after: &Execution) -> Verdict {

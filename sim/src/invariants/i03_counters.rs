@@ -3,7 +3,7 @@
 use sluicegate::identity::ExecutionId;
 use sluicegate::storage::{Edge, Group, Resolution};
 
-use super::{Context, Invariant, Verdict};
+use super::{Context, Invariant, Verdict, started_again};
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I3",
@@ -18,11 +18,19 @@ pub(super) const INVARIANT: Invariant = Invariant {
 fn check(context: &Context<'_>) -> Verdict {
     for change in &context.commit.edges {
         let Some(after) = &change.after else { continue };
-        let resolved = |before: &&Edge| before.resolution != Resolution::Pending;
+        let resolved = |before: &&Edge| {
+            let again = || context.starts_again(before.key.downstream);
+            before.resolution != Resolution::Pending && !again()
+        };
         if let Some(before) = change.before.as_ref().filter(resolved) {
             return Err(format!("a resolved edge was written again: {before:?}, {after:?}"));
         }
         check_resolution(context, after)?;
+    }
+    for (_, after) in context.moved().filter(|(before, after)| started_again(before, after)) {
+        // Whatever stands of an earlier incarnation counts for nothing.
+        let edges = context.mirror.edges_into(after.id).iter();
+        edges.into_iter().try_for_each(|edge| check_resolution(context, edge))?;
     }
     context.touched.iter().try_for_each(|downstream| recount(context, *downstream))
 }
@@ -64,10 +72,11 @@ fn stored(group: &Group) -> [usize; 3] {
 #[cfg(test)]
 mod tests {
     use sluicegate::policy::JoinPolicy;
+    use sluicegate::replay::ReplayScope;
     use sluicegate::state::Outcome;
     use sluicegate::storage::Resolution;
 
-    use crate::invariants::testing::{History, Story, after};
+    use crate::invariants::testing::{History, Story, after, id};
 
     pub(super) fn rejects() -> Vec<History> {
         let ended = || {
@@ -94,6 +103,16 @@ mod tests {
             flipped(|edge| edge.upstream_incarnation = Some(1)).ends("another incarnation"),
             flipped(|edge| edge.upstream_incarnation = None).ends("no incarnation"),
             Story::join(JoinPolicy::AllOf).flip("a", "c").ends("upstream has not ended"),
+            hopped()
+                .asks(ReplayScope::All)
+                .again(&["a", "b", "c"])
+                .tamper(|commit| commit.edges.clear())
+                .ends("an edge of an earlier incarnation counts"),
+            hopped()
+                .asks(ReplayScope::From(id("a")))
+                .again(&["a", "c"])
+                .hop_as(&[("a", Outcome::Succeeded)])
+                .ends("resolved by how its upstream stood before"),
         ]
     }
 }

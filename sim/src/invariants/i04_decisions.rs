@@ -19,7 +19,8 @@ pub(super) const INVARIANT: Invariant = Invariant {
 fn check(context: &Context<'_>) -> Verdict {
     for change in &context.commit.groups {
         let (Some(before), Some(after)) = (change.before, change.after) else { continue };
-        if before.decision != Decision::Undecided && before.decision != after.decision {
+        let again = before.decision != Decision::Undecided && before.decision != after.decision;
+        if again && !context.starts_again(after.downstream) {
             return Err(format!("a group was decided again: {before:?}, {after:?}"));
         }
     }

@@ -4,7 +4,7 @@ use sluicegate::identity::ExecutionId;
 use sluicegate::policy::Decision;
 use sluicegate::state::State;
 
-use super::{Context, Invariant, Verdict};
+use super::{Context, Invariant, Verdict, started_again};
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I5",
@@ -19,7 +19,8 @@ pub(super) const INVARIANT: Invariant = Invariant {
 fn check(context: &Context<'_>) -> Verdict {
     for (before, after) in context.written() {
         let starts = matches!(after.state, State::Ready | State::Active)
-            && before.is_none_or(|before| before.state != after.state);
+            && before
+                .is_none_or(|before| before.state != after.state || started_again(before, after));
         if starts && !may_start(context, after.id) {
             let group = context.mirror.group(after.id);
             let state = after.state.name();

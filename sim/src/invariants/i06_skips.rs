@@ -4,7 +4,7 @@ use sluicegate::policy::Decision;
 use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::Execution;
 
-use super::{Context, Invariant, Verdict};
+use super::{Context, Invariant, Verdict, started_again};
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I6",
@@ -21,6 +21,7 @@ const CANCELLED: State = State::Terminal(Outcome::Cancelled);
 
 fn check(context: &Context<'_>) -> Verdict {
     for (before, after) in context.written() {
+        let before = before.filter(|before| !started_again(before, after));
         let from = before.map(|before| before.state);
         if after.state == State::Active && matches!(from, Some(SKIPPED | CANCELLED)) {
             return Err(format!("execution {} became active after its end", after.id));

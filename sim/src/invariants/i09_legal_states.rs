@@ -4,7 +4,7 @@ use sluicegate::policy::{Decision, JoinPolicy};
 use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{Attempt, AttemptEnd, Execution, Flow, Group, Reported, Resumed};
 
-use super::{Context, Invariant, Verdict};
+use super::{Context, Invariant, Verdict, started_again};
 use crate::history::Change;
 use crate::mirror::Damaged;
 
@@ -26,8 +26,11 @@ fn check(context: &Context<'_>) -> Verdict {
         }
     }
     for (before, after) in context.moved() {
-        let reachable = reachable(before, after) && gains_an_edge(context, before, after);
-        if !reachable || !ends_consistently(context, before, after) {
+        let reached = match started_again(before, after) {
+            true => replayable(context, before, after),
+            false => reachable(before, after) && gains_an_edge(context, before, after),
+        };
+        if !reached || !ends_consistently(context, before, after) {
             return Err(format!("an execution can not come from {before:?} to {after:?}"));
         }
     }
@@ -161,6 +164,21 @@ fn resumes(before: &Execution, after: &Execution) -> bool {
     }
 }
 
+/// A new life: nothing of the one before is left, but for a deadline that is still ahead.
+fn replayable(context: &Context<'_>, before: &Execution, after: &Execution) -> bool {
+    use State::{Active, Blocked, Ready, Suspended, Terminal};
+    let kept = (before.flow, before.retry, before.has_in, before.has_out)
+        == (after.flow, after.retry, after.has_in, after.has_out);
+    let passed = before.deadline.is_some_and(|at| at <= context.commit.clock_highest);
+    let deadline = before.deadline == after.deadline || (passed && after.deadline.is_none());
+    let unused = [after.attempt, after.charged, after.give_backs] == [0; 3];
+    kept && deadline
+        && unused
+        && after.lease.is_none()
+        && !matches!(before.state, Active | Suspended)
+        && matches!(after.state, Blocked | Ready | Terminal(Outcome::Skipped))
+}
+
 /// The transitions of the specification, written anew.
 fn follows(from: State, to: State) -> bool {
     use Outcome::{Cancelled, Expired, Skipped};
@@ -236,6 +254,7 @@ fn leads_to(attempt: &Attempt, row: &Execution) -> bool {
 #[cfg(test)]
 mod tests {
     use sluicegate::policy::{JoinPolicy, OnSatisfied};
+    use sluicegate::replay::ReplayScope;
     use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
     use sluicegate::storage::{AttemptEnd, Execution, Group, Reported};
     use sluicegate::time::Timestamp;
@@ -254,6 +273,26 @@ mod tests {
     fn ended(tamper: impl Fn(&mut Execution)) -> Story {
         let story = Story::chain().grant("a").complete("a", Outcome::Succeeded);
         story.tamper(|commit| tamper(after(&mut commit.executions[0])))
+    }
+
+    fn replays() -> Vec<History> {
+        let replayed = |tamper: fn(&mut Execution)| {
+            let failed = Story::chain().grant("a").complete("a", Outcome::Failed).hop(&["a"]);
+            let again = failed.asks(ReplayScope::Failed).again(&["a", "b"]);
+            again.tamper(move |commit| tamper(after(&mut commit.executions[0])))
+        };
+        vec![
+            replayed(|row| row.attempt = 1).ends("an attempt of an earlier life"),
+            replayed(|row| row.charged = 1).ends("charged for an earlier life"),
+            replayed(|row| row.cause = Some(Cause::Handler)).ends("cause of an earlier end"),
+            replayed(|row| row.state = State::Active).ends("active at once"),
+            replayed(|row| row.deadline = Some(Timestamp(1))).ends("another deadline"),
+            Story::chain()
+                .grant("a")
+                .asks(ReplayScope::All)
+                .again(&["a", "b"])
+                .ends("replayed while it ran"),
+        ]
     }
 
     pub(super) fn rejects() -> Vec<History> {
@@ -351,6 +390,7 @@ mod tests {
             Story::chain().alter("a", |row| row.has_out = false).ends("an edge forgotten"),
             Story::chain().alter("b", |row| row.has_out = true).ends("an edge made up"),
         ]);
+        histories.extend(replays());
         for k in [0, 2, 1 << 31, u32::MAX] {
             let story = grouped(move |group| group.policy = quorum(k));
             histories.push(story.ends("quorum out of range"));

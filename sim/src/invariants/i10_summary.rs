@@ -5,18 +5,41 @@ use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{ChangeId, Execution, Summary};
 use sluicegate::summary::{FlowStatus, StateCounts};
 
-use super::{Invariant, Quiescent, Verdict};
+use super::{Context, Invariant, Quiescent, Verdict};
 use crate::mirror::{Damaged, Mirror};
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I10",
-    title: "at quiescence every summary equals a recount, and says rightly that its flow is over",
-    commit: None,
+    title: "a flow is said to be over only while it is; at quiescence every summary is a recount",
+    commit: Some(check_end),
     observe: None,
     quiescent: Some(check),
     #[cfg(test)]
     rejects: tests::rejects,
 };
+
+/// Whoever opens a flow takes the mark that it is over with the same commit.
+fn check_end(context: &Context<'_>) -> Verdict {
+    let mut open = context.written().filter(|(_, after)| !after.state.is_terminal());
+    let summaries = context.commit.summaries.iter().filter_map(|change| change.after.as_ref());
+    let ended = summaries.filter(|row| row.ended_at.is_some());
+    for summary in ended {
+        let mut rows = context.mirror.executions().iter();
+        let of_the_flow = |row: &&Execution| row.flow_key() == summary.flow;
+        let open = |row: &Execution| !row.state.is_terminal();
+        if let Some(row) = rows.find(|row| of_the_flow(row) && open(row)) {
+            return Err(format!("{summary:?} says that the flow is over, but not {row:?}"));
+        }
+    }
+    let over = |row: &Execution| {
+        let summary = context.mirror.summary(row.flow_key());
+        summary.is_some_and(|summary| summary.ended_at.is_some())
+    };
+    match open.find(|(_, row)| over(row)) {
+        None => Ok(()),
+        Some((_, row)) => Err(format!("{row:?} is in a flow that is said to be over")),
+    }
+}
 
 fn check(rest: &Quiescent<'_>) -> Verdict {
     // Edges are found through their groups: without one nobody can tell what a failure leads to.
@@ -96,9 +119,11 @@ fn status<'a, I: Iterator<Item = &'a Execution>>(
 #[cfg(test)]
 mod tests {
     use sluicegate::policy::{AcceptSet, JoinPolicy};
+    use sluicegate::replay::ReplayScope;
     use sluicegate::state::{Outcome, State};
     use sluicegate::storage::Summary;
     use sluicegate::summary::FlowStatus;
+    use sluicegate::time::Timestamp;
 
     use crate::invariants::testing::{History, Story, after};
 
@@ -127,7 +152,18 @@ mod tests {
         let completed = |row: &mut Summary| row.status = FlowStatus::Completed;
         vec![
             Story::chain().tamper(|commit| commit.summaries.clear()).rests().ends("none"),
-            succeeded().alter("b", |row| row.state = State::Ready).rests().ends("stale"),
+            succeeded()
+                .alter("b", |row| row.state = State::Terminal(Outcome::Failed))
+                .rests()
+                .ends("stale"),
+            succeeded().alter("b", |row| row.state = State::Ready).ends("over, and goes on"),
+            succeeded()
+                .asks(ReplayScope::All)
+                .again(&["a", "b"])
+                .tamper(|commit| commit.summaries.clear())
+                .ends("replayed, and still said to be over"),
+            summary(Story::chain().grant("a").project(), |row| row.ended_at = Some(Timestamp(1)))
+                .ends("said to be over too early"),
             summary(succeeded(), |row| row.counts.add(State::Blocked, 1))
                 .rests()
                 .ends("a bucket too many"),

@@ -4,7 +4,7 @@ use sluicegate::state::{Cause, State};
 use sluicegate::storage::{Attempt, AttemptEnd, Execution, Reported};
 use sluicegate::time::micros;
 
-use super::{Context, Invariant, Verdict, attempt_key, lease_ended, lease_granted};
+use super::{Context, Invariant, Verdict, attempt_key, lease_ended, lease_granted, started_again};
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I11",
@@ -20,7 +20,14 @@ pub(super) const INVARIANT: Invariant = Invariant {
 const GIVE_BACKS_MAX: u32 = 100;
 
 fn check(context: &Context<'_>) -> Verdict {
-    for (before, after) in context.moved() {
+    let alive = |one: &(&Execution, &Execution)| !started_again(one.0, one.1);
+    for (before, after) in context.moved().filter(|one| !alive(one)) {
+        let used = [after.attempt, after.charged, after.give_backs] != [0; 3];
+        if used || after.not_before > context.commit.clock_highest {
+            return Err(format!("it does not start afresh: {before:?}, {after:?}"));
+        }
+    }
+    for (before, after) in context.moved().filter(alive) {
         let ended = lease_ended(before, after);
         let attempt = ended.then(|| context.mirror.attempt(attempt_key(before))).flatten();
         if !counts(before, after, attempt) {

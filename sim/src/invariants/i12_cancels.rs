@@ -5,9 +5,9 @@ use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
 use sluicegate::storage::{AttemptEnd, Execution, Flow, Request, RequestKey};
 use uuid::Uuid;
 
-use super::{Context, Hearing, Invariant, Quiescent, Verdict, lease_granted};
+use super::{Context, Hearing, Invariant, Quiescent, Verdict, lease_granted, started_again};
 use crate::history::{Change, Observation};
-use crate::mirror::Mirror;
+use crate::mirror::{Closing, Mirror};
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I12",
@@ -45,8 +45,9 @@ fn by_flow(after: &Execution) -> bool {
 
 fn check(context: &Context<'_>) -> Verdict {
     for change in &context.commit.flows {
-        check_flow(change)?;
+        check_flow(context, change)?;
     }
+    check_replay(context)?;
     for change in context.commit.flows.iter().filter(|_| context.born().next().is_some()) {
         if let Some(before) = change.before.as_ref().filter(|before| before.closing.is_some()) {
             return Err(format!("a flow that was closed has grown: {before:?}"));
@@ -65,14 +66,35 @@ fn check(context: &Context<'_>) -> Verdict {
     Ok(())
 }
 
-/// A close is only ever made stronger.
-fn check_flow(change: &Change<Flow>) -> Verdict {
+/// A close is only ever made stronger, until a replay opens the flow again.
+fn check_flow(context: &Context<'_>, change: &Change<Flow>) -> Verdict {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return Ok(()) };
     let kept = before.closing == after.closing && before.closed_by == after.closed_by;
-    match kept || before.closing < after.closing {
+    let again =
+        context.moved().any(|(row, now)| now.flow_key() == after.key && started_again(row, now));
+    let replayed = again && after.closing.is_none() && after.closed_by.is_none();
+    match kept || replayed || before.closing < after.closing {
         true => Ok(()),
         false => Err(format!("a flow was opened again: from {before:?} to {after:?}")),
     }
+}
+
+/// A replay opens its flow, and nobody goes on cancelling it.
+fn check_replay(context: &Context<'_>) -> Verdict {
+    let again = context.moved().find(|(before, after)| started_again(before, after));
+    let Some(flow) = again.and_then(|(_, row)| context.mirror.flow(row.flow_key())) else {
+        return Ok(());
+    };
+    match flow.closing.is_some() || context.mirror.cancel_backlog().contains(&flow.key) {
+        true => Err(format!("executions start again, but their flow is cancelled: {flow:?}")),
+        false => Ok(()),
+    }
+}
+
+/// True if this commit opens the flow again.
+fn opens(context: &Context<'_>, flow: &Flow) -> bool {
+    let mut ended = context.commit.flows.iter().filter_map(Closing::ended);
+    ended.any(|closing| closing.closer.flow == flow.key)
 }
 
 fn check_start(
@@ -87,7 +109,8 @@ fn check_start(
         return Err(format!("{id} was granted by a claim that began after its flow was cancelled"));
     }
     let ready = after.state == State::Ready;
-    if ready && context.commit.closed_at_clock.contains(&flow.key) {
+    let closed = context.commit.closed_at_clock.contains(&flow.key);
+    if ready && closed && !opens(context, flow) && !context.commit.reopened.contains(&flow.key) {
         return Err(format!("{} became ready after its flow was cancelled", after.id));
     }
     let starts = granted || ready;
@@ -120,6 +143,10 @@ fn check_member(
     after: &Execution,
 ) -> Verdict {
     let Some(policy) = stops(flow) else {
+        if context.commit.reopened.contains(&flow.key) {
+            // A replay was faster than what began while the flow was closed.
+            return Ok(());
+        }
         return Err(format!("{} was cancelled with a flow that is open: {flow:?}", after.id));
     };
     let mut attempts = context.commit.attempts.iter();
@@ -146,7 +173,12 @@ fn check_reply(context: &Context<'_>, change: &Change<Request>) -> Verdict {
     let Some(after) = &change.after else { return Ok(()) };
     let flow = context.mirror.flow(after.key.flow);
     let closer = |flow: &&Flow| flow.closed_by == Some(after.key.request);
-    let Some(flow) = flow.filter(closer) else { return Ok(()) };
+    let Some(flow) = flow.filter(closer) else {
+        return match &change.before {
+            None => Ok(()),
+            Some(before) => Err(format!("a reply changed after its time: {before:?}, {after:?}")),
+        };
+    };
     let kept = Kept::of(after).ok_or_else(|| format!("a reply cannot be read: {after:?}"))?;
     let known = change.before.as_ref().and_then(Kept::of).map_or(0, |kept| kept.cancelled.len());
     let mut added: Vec<Uuid> = kept.cancelled.get(known..).unwrap_or_default().to_vec();
@@ -184,29 +216,36 @@ fn hear(hearing: &Hearing<'_>) -> Verdict {
         Observation::FlowCancelled { flow, request, policy, cancelled, done } => {
             let row = hearing.mirror.flow(*flow);
             let row = row.ok_or_else(|| format!("a flow was cancelled that is not: {flow:?}"))?;
-            let closing = row.closing.is_some_and(|closing| closing >= *policy);
-            let kept = |request| {
-                let key = RequestKey { flow: *flow, request };
-                hearing.mirror.request(key).and_then(Kept::of)
-            };
-            let closer = row.closed_by.and_then(kept);
-            let own = kept(*request).or_else(|| row.closed_by.and_then(kept));
+            // A replay may have opened it since, which leaves the record as it was.
+            let ended = hearing.mirror.closings(*flow).copied();
+            let mut closings = Closing::of(row).into_iter().chain(ended);
             let ids: Vec<Uuid> = cancelled.iter().map(|id| id.uuid).collect();
-            let listed = own.is_some_and(|own| own.cancelled.starts_with(&ids));
-            let told = !*done || closer.is_some_and(|closer| closer.remaining == 0);
-            match closing && listed && told {
+            let kept = |key| hearing.mirror.request(key).and_then(Kept::of);
+            let own = kept(RequestKey { flow: *flow, request: *request });
+            let stands = closings.any(|closing| {
+                let closer = kept(closing.closer);
+                let told = !*done || closer.as_ref().is_some_and(|closer| closer.remaining == 0);
+                let listed = own.as_ref().or(closer.as_ref());
+                let listed = listed.is_some_and(|kept| kept.cancelled.starts_with(&ids));
+                closing.policy >= *policy && listed && told
+            });
+            match stands {
                 true => Ok(()),
                 false => Err(format!("{:?}, but the flow is {row:?}", hearing.observation)),
             }
         }
         Observation::ExecutionCancelled { execution, ended } => {
             let row = hearing.mirror.execution(*execution);
-            let stands = row.is_some_and(|row| match ended {
-                None => {
-                    row.state == State::Terminal(Outcome::Cancelled)
-                        && row.cause == Some(Cause::Operator)
-                }
-                Some(outcome) => row.state == State::Terminal(*outcome),
+            let outcome = ended.unwrap_or(Outcome::Cancelled);
+            let stands = row.is_some_and(|row| {
+                let by_operator = ended.is_some() || row.cause == Some(Cause::Operator);
+                // A replay may have started it again since.
+                let earlier = |life| {
+                    let events = hearing.mirror.events(*execution, life);
+                    events.is_some_and(|events| events.outcome == outcome)
+                };
+                (row.state == State::Terminal(outcome) && by_operator)
+                    || (0..row.incarnation).any(earlier)
             });
             match stands {
                 true => Ok(()),
@@ -232,16 +271,18 @@ fn check_rest(rest: &Quiescent<'_>) -> Verdict {
 #[cfg(test)]
 mod tests {
     use sluicegate::policy::JoinPolicy;
+    use sluicegate::replay::ReplayScope;
     use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
     use sluicegate::storage::AttemptEnd;
 
-    use crate::invariants::testing::{History, Story, after};
+    use crate::invariants::Judge;
+    use crate::invariants::testing::{History, Story, after, flow_key};
 
     pub(super) fn rejects() -> Vec<History> {
         let pending = ClosePolicy::CancelPending;
         let all = ClosePolicy::CancelAll;
         let cancelled = || Story::chain().close(pending, &["a", "b"], 0);
-        vec![
+        let mut histories = vec![
             cancelled()
                 .alter("a", |row| {
                     (row.state, row.cause, row.finished_at) = (State::Ready, None, None);
@@ -322,6 +363,59 @@ mod tests {
                 .close(pending, &["b"], 0)
                 .end("a", AttemptEnd::Released)
                 .ends("given back in a cancelled flow"),
+        ];
+        histories.extend(after_a_replay());
+        histories
+    }
+
+    fn after_a_replay() -> Vec<History> {
+        let (pending, all) = (ClosePolicy::CancelPending, ClosePolicy::CancelAll);
+        vec![
+            replayed()
+                .tamper(|commit| commit.flows.clear())
+                .ends("started again in a cancelled flow"),
+            half_cancelled()
+                .asks(ReplayScope::Failed)
+                .again(&["b"])
+                .tamper(|commit| commit.cancel_backlog.clear())
+                .ends("started again, and still to be cancelled"),
+            replayed().cancelled_with_its_flow("a").ends("cancelled after its flow was opened"),
+            replayed()
+                .told(Story::flow_cancelled(pending, &["b"], true))
+                .ends("opened since, and told another list"),
+            replayed()
+                .told(Story::flow_cancelled(all, &["a", "b"], true))
+                .ends("opened since, and told another policy"),
+            replayed()
+                .told(Story::execution_cancelled("a", Some(Outcome::Failed)))
+                .ends("started again since, and told another end"),
+            half_cancelled()
+                .asks(ReplayScope::Failed)
+                .again(&["b"])
+                .cancels_more("b")
+                .ends("a reply changed after the flow was opened"),
         ]
+    }
+
+    /// A flow that was cancelled and replayed.
+    fn replayed() -> Story {
+        let cancelled = Story::chain().close(ClosePolicy::CancelPending, &["a", "b"], 0);
+        cancelled.asks(ReplayScope::All).again(&["a", "b"])
+    }
+
+    /// The cancel of a flow has looked at one member of two.
+    fn half_cancelled() -> Story {
+        Story::chain().close(ClosePolicy::CancelPending, &["b"], 1).backlog()
+    }
+
+    #[test]
+    fn what_a_cancel_did_stands_after_a_replay() {
+        let history = replayed()
+            .told(Story::flow_cancelled(ClosePolicy::CancelPending, &["a", "b"], true))
+            .told(Story::execution_cancelled("a", Some(Outcome::Cancelled)))
+            .cancelled_with_its_flow("a")
+            .tamper(|commit| commit.reopened.push(flow_key()))
+            .ends("cancelled by what began before the replay");
+        assert_eq!(history.judge(Judge::new()), Ok(()));
     }
 }

@@ -110,10 +110,12 @@ fn check_rest(rest: &Quiescent<'_>) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate::replay::ReplayScope;
     use sluicegate::state::Outcome;
     use sluicegate::storage::Position;
 
     use crate::history::Observation;
+    use crate::invariants::Judge;
     use crate::invariants::testing::{History, Story};
 
     /// Both ends of a chain have their places; a subscriber has opened its consumer.
@@ -126,6 +128,22 @@ mod tests {
     fn hand(story: Story, name: &str, place: u64) -> Story {
         let delivered = story.delivered(0, name, place);
         story.told(delivered)
+    }
+
+    /// a has ended twice, and neither event has its place.
+    fn replayed() -> Story {
+        let failed = Story::chain().grant("a").complete("a", Outcome::Failed).hop(&["a"]);
+        let again = failed.asks(ReplayScope::Failed).again(&["a", "b"]);
+        again.grant("a").complete("a", Outcome::Succeeded)
+    }
+
+    #[test]
+    fn each_life_has_its_event_in_order() {
+        let history = replayed()
+            .place(&[("a", 1), ("b", 2)])
+            .place_in(1, &[("a", 3)])
+            .ends("one life after the other");
+        assert_eq!(history.judge(Judge::new()), Ok(()));
     }
 
     pub(super) fn rejects() -> Vec<History> {
@@ -147,6 +165,11 @@ mod tests {
             ended().place(&[("a", 2)]).ends("a gap"),
             placed().place(&[("a", 2)]).ends("a place given twice"),
             placed().place(&[("a", 3)]).ends("two places of one event"),
+            replayed()
+                .place_in(1, &[("a", 1)])
+                .place(&[("a", 2)])
+                .ends("an earlier life behind a later one"),
+            replayed().place_in(2, &[("a", 1)]).ends("a place of a life that was not"),
             Story::chain().place(&[("a", 1)]).ends("a place of no event"),
             placed().told(elsewhere).ends("a place that nobody gave out"),
             hand(placed(), "b", 1).ends("an event at another's place"),

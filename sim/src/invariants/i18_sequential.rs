@@ -37,7 +37,12 @@ fn check_acknowledged(rest: &Quiescent<'_>) -> Verdict {
         let Reported::Finished(outcome) = report.reported else { continue };
         let row = rest.mirror.execution(report.holder.execution);
         let stands = row.is_some_and(|row| {
-            row.state == State::Terminal(outcome) && row.incarnation == report.holder.incarnation
+            let earlier = row.incarnation > report.holder.incarnation;
+            // A replay has made it the end of an earlier life, which stays on record.
+            let kept = rest.mirror.attempt_of(&report.holder);
+            let kept = kept.is_some_and(|attempt| attempt.reported == report.reported);
+            let same = row.incarnation == report.holder.incarnation;
+            (earlier && kept) || (same && row.state == State::Terminal(outcome))
         });
         if !stands {
             return Err(format!("an acknowledged report is lost: {report:?}, but {row:?}"));
@@ -65,7 +70,13 @@ fn links(mirror: &Mirror) -> Result<Vec<Link>, String> {
         let upstream = mirror.execution_index(edge.key.upstream);
         let downstream = mirror.execution_index(edge.key.downstream);
         let ends = upstream.zip(downstream);
-        ends.map(|(upstream, downstream)| Link { upstream, downstream, accepts: edge.accepts })
+        let row = mirror.execution(edge.key.upstream);
+        let by = edge.upstream_incarnation;
+        // Its downstream did not start again with its upstream, and keeps what it had of it.
+        let earlier = by.is_some_and(|by| row.is_some_and(|row| by < row.incarnation));
+        let kept = earlier.then_some(edge.resolution);
+        let accepts = edge.accepts;
+        ends.map(|(upstream, downstream)| Link { upstream, downstream, accepts, kept })
             .ok_or_else(|| format!("an edge ends nowhere: {edge:?}"))
     };
     mirror.edges().iter().map(link).collect()

@@ -47,6 +47,7 @@ fn check_report(mirror: &Mirror, report: &Acknowledged) -> Verdict {
 #[cfg(test)]
 mod tests {
     use sluicegate::policy::JoinPolicy;
+    use sluicegate::replay::ReplayScope;
     use sluicegate::state::{ClosePolicy, Outcome};
     use sluicegate::storage::{AttemptEnd, Reported};
 
@@ -59,6 +60,7 @@ mod tests {
         let reported = Reported::Finished(Outcome::Succeeded);
         let completed = Observation::Reported { holder, end: AttemptEnd::Completed, reported };
         let policy = ClosePolicy::FlowOnly;
+        let failed = || granted().complete("a", Outcome::Failed).hop(&["a"]);
         let closed = Story::chain().close(policy, &[], 0);
         vec![
             Story::chain()
@@ -79,6 +81,12 @@ mod tests {
                 .told(Story::extended(6, 1))
                 .recovers(Story::chain())
                 .ends("an extension is lost"),
+            failed()
+                .asks(ReplayScope::Failed)
+                .again(&["a", "b"])
+                .told(Story::replayed(&["a", "b"]))
+                .recovers(failed())
+                .ends("a replay is lost"),
             closed
                 .told(Story::flow_cancelled(policy, &[], true))
                 .recovers(Story::chain())

@@ -31,6 +31,7 @@ mod tests;
 use std::sync::Arc;
 
 use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
+use sluicegate::replay::ReplayScope;
 use sluicegate::storage::{AttemptEnd, AttemptKey, Execution, Position, Reported, RequestKey};
 
 use crate::history::{Commit, Holder, Observation};
@@ -95,6 +96,8 @@ pub struct Violation {
 pub struct Context<'a> {
     /// The committed state, this commit included.
     pub mirror: &'a Mirror,
+    /// What actors were told before.
+    pub told: &'a Told,
     /// The commit.
     pub commit: &'a Commit,
     /// Downstreams whose group or inbound edges changed, in id order.
@@ -180,6 +183,24 @@ impl Row for Granted {
     }
 }
 
+/// A replay that an operator has called for, whatever came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// The id of the call.
+    pub request: RequestId,
+    /// The flow.
+    pub flow: FlowKey,
+    /// What is to start again.
+    pub scope: ReplayScope,
+}
+
+impl Row for Asked {
+    type Key = RequestId;
+    fn key(&self) -> &RequestId {
+        &self.request
+    }
+}
+
 /// What a subscriber was handed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Heard {
@@ -235,9 +256,15 @@ pub struct Told {
     calls: Table<RequestKey>,
     heard: Table<Heard>,
     grown: Table<Growth>,
+    asked: Table<Asked>,
 }
 
 impl Told {
+    /// The replay that a call of that id was to be.
+    pub fn replay(&self, request: RequestId) -> Option<&Asked> {
+        self.asked.get(&request)
+    }
+
     /// The acknowledged reports, by lease.
     pub fn reports(&self) -> &[Acknowledged] {
         self.reports.rows()
@@ -302,6 +329,13 @@ impl Told {
                 {
                     heard.positions.insert(at, position);
                 }
+            }
+            Observation::ReplayAsked { flow, request, scope } => {
+                self.asked.insert_if_absent(&Asked { request, flow, scope });
+            }
+            // What starts nothing again leaves no record.
+            Observation::Replayed { flow, request, ref members } if !members.is_empty() => {
+                self.calls.insert_if_absent(&RequestKey { flow, request });
             }
             Observation::Reported { holder, end, reported } => {
                 self.reports.insert_if_absent(&Acknowledged { holder, end, reported });
@@ -373,6 +407,7 @@ impl Judge {
         self.told.calls.clear();
         self.told.heard.clear();
         self.told.grown.clear();
+        self.told.asked.clear();
     }
 
     /// The committed state.
@@ -411,8 +446,8 @@ impl Judge {
         self.touched.extend(edges.map(|edge| edge.key.downstream));
         self.touched.sort_unstable();
         self.touched.dedup();
-        let (mirror, touched) = (&self.mirror, self.touched.as_slice());
-        let context = Context { mirror, commit, touched, order_violation };
+        let (mirror, told, touched) = (&self.mirror, &self.told, self.touched.as_slice());
+        let context = Context { mirror, told, commit, touched, order_violation };
         self.ask(|invariant| invariant.commit.map_or(Ok(()), |check| check(&context)))
     }
 
@@ -423,6 +458,14 @@ impl Judge {
         self.ask(|invariant| invariant.observe.map_or(Ok(()), |check| check(&hearing)))?;
         self.told.record(observation, &self.mirror);
         Ok(())
+    }
+
+    /// Takes over from a judge whose commits were lost what actors have asked for; a session that
+    /// outlives a crash of its client may still do it.
+    pub fn recall_asked(&mut self, lost: &Judge) {
+        for asked in lost.told.asked.rows() {
+            self.told.asked.insert_if_absent(asked);
+        }
     }
 
     /// The database has recovered from a crash, with these rows.
@@ -466,6 +509,11 @@ impl<'a> Context<'a> {
         changes.filter_map(|change| Some((change.before.as_ref()?, change.after.as_ref()?)))
     }
 
+    /// True if a replay has started that execution again in this commit.
+    fn starts_again(&self, id: ExecutionId) -> bool {
+        self.moved().any(|(before, after)| after.id == id && started_again(before, after))
+    }
+
     /// Executions that are new.
     pub fn born(&self) -> impl Iterator<Item = &'a Execution> {
         let changes = self.commit.executions.iter();
@@ -477,6 +525,11 @@ impl<'a> Context<'a> {
         let changes = self.commit.executions.iter();
         changes.filter_map(|change| Some((change.before.as_ref(), change.after.as_ref()?)))
     }
+}
+
+/// True if what stands after is another incarnation than what stood before.
+fn started_again(before: &Execution, after: &Execution) -> bool {
+    before.incarnation != after.incarnation
 }
 
 /// True if the lease that stood before is not the one that stands after.

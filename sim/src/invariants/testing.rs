@@ -4,6 +4,7 @@
 mod damage;
 mod feed;
 mod growth;
+mod replays;
 mod rows;
 mod suspensions;
 
@@ -360,6 +361,23 @@ impl Story {
         let key = RequestKey { flow: flow_key(), request: request(5) };
         commit.requests.push(new(Request { key, content_hash: [0; 32], reply }));
         self.commit(commit)
+    }
+
+    /// A member is cancelled with its flow, by another transaction than the cancel.
+    pub(crate) fn cancelled_with_its_flow(self, name: &str) -> Story {
+        let mut commit = Commit::default();
+        self.cancel(name, Cause::Flow, &mut commit);
+        self.commit(commit)
+    }
+
+    /// The record of request 5 names another member, and nothing else happens.
+    pub(crate) fn cancels_more(self, name: &str) -> Story {
+        let key = RequestKey { flow: flow_key(), request: request(5) };
+        let before = self.mirror.request(key).expect("the story closed the flow").clone();
+        let ids = before.reply.iter().copied().chain(id(name).uuid.into_bytes());
+        let after = Request { reply: ids.collect(), ..before.clone() };
+        let requests = vec![Change { before: Some(before), after: Some(after) }];
+        self.commit(Commit { requests, ..Commit::default() })
     }
 
     /// The flow is open again.

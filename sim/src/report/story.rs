@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use sluicegate::flow::{Additions, EdgeSpec, ExecutionSpec, FlowSpec};
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
+use sluicegate::replay::ReplayScope;
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::Outcome;
 use sluicegate::storage::Verb;
@@ -235,6 +236,16 @@ impl Story<'_> {
                     None => "refused".to_owned(),
                 };
                 format!("is told of the resume of {name} at epoch {epoch}: {told}")
+            }
+            Observation::ReplayAsked { scope, .. } => match scope {
+                ReplayScope::From(first) => {
+                    format!("calls for a replay from {}", self.names.execution(*first))
+                }
+                ReplayScope::All => "calls for a replay of everything".to_owned(),
+                ReplayScope::Failed => "calls for a replay of what failed".to_owned(),
+            },
+            Observation::Replayed { members, .. } => {
+                format!("is told that {} executions start again", members.len())
             }
             Observation::Subscribed { namespace: None, .. } => "opens its consumer".to_owned(),
             Observation::Subscribed { namespace: Some(namespace), .. } => {

@@ -11,8 +11,13 @@ use crate::history::{Commit, Observation};
 impl Story {
     /// The events of these executions get these places in the feed.
     pub(crate) fn place(self, places: &[(&str, u64)]) -> Story {
+        self.place_in(0, places)
+    }
+
+    /// The events of that incarnation of these executions get these places in the feed.
+    pub(crate) fn place_in(self, incarnation: u32, places: &[(&str, u64)]) -> Story {
         let given = |(name, position): &(&str, u64)| EventPosition {
-            key: EventKey { execution: id(name), incarnation: 0 },
+            key: EventKey { execution: id(name), incarnation },
             position: Position(*position),
         };
         let positions = places.iter().map(given).collect();

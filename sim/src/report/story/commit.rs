@@ -145,6 +145,11 @@ fn joined(group: &Group, names: &Names) -> String {
 /// What became of an execution; none if nothing that a reader follows.
 fn moved(before: &Execution, after: &Execution, commit: &Commit, names: &Names) -> Option<String> {
     let name = names.execution(after.id);
+    if before.incarnation != after.incarnation {
+        let (from, to) = (before.state.name(), after.state.name());
+        let life = after.incarnation;
+        return Some(format!("{name}: {from} -> {to} (starts again, incarnation {life})"));
+    }
     if before.state != after.state {
         let (from, to) = (before.state.name(), after.state.name());
         return Some(format!("{name}: {from} -> {to}{}", circumstances(after, commit)));
