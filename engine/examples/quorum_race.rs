@@ -1,5 +1,5 @@
-//! Joins: two of three mirrors are enough, all three are not to be had, and what cannot run any
-//! more is skipped, which is no failure.
+//! Joins: two of three mirrors are enough, and what they fetched is passed on by name; all three
+//! are not to be had, and what cannot run any more is skipped, which is no failure.
 //!
 //! Run it with `cargo run --example quorum_race`.
 
@@ -24,7 +24,7 @@ const MIRRORS: [&str; 3] = ["mirror-a", "mirror-b", "mirror-c"];
 fn flow() -> FlowSpec {
     let quorum = JoinPolicy::Quorum { k: 2, on_satisfied: OnSatisfied::LetRun };
     let mut flow = FlowSpec::builder()
-        .execution("publish")
+        .execution_spec(ExecutionSpec::new("publish").kind("publish"))
         .join("publish", quorum)
         .execution("compare")
         .execution("archive")
@@ -33,7 +33,8 @@ fn flow() -> FlowSpec {
         .edge_spec(EdgeSpec::new("archive", "complain").accepts(AcceptSet::ON_SKIP));
     for mirror in MIRRORS {
         let fetch = ExecutionSpec::new(mirror).kind("fetch");
-        flow = flow.execution_spec(fetch).edge(mirror, "publish").edge(mirror, "compare");
+        let passes = EdgeSpec::new(mirror, "publish").passes_as(mirror);
+        flow = flow.execution_spec(fetch).edge_spec(passes).edge(mirror, "compare");
     }
     flow.build()
 }
@@ -45,6 +46,17 @@ async fn fetch(context: Context, (): ()) -> Result<String, HandlerError> {
     }
 }
 
+/// Which mirrors decided the join is up to their workers; every attempt is passed the same two.
+async fn publish(context: Context, (): ()) -> Result<Vec<String>, HandlerError> {
+    let inputs = context.inputs().sent().unwrap_or_default();
+    let two: Result<Vec<String>, _> =
+        inputs.iter().map(|input| context.input(&input.name)).collect();
+    let two = two?;
+    assert!(two.iter().all(|bytes| bytes.starts_with("bytes of mirror-")), "{two:?}");
+    assert_eq!(two.len(), 2);
+    Ok(two)
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let storage = SqliteStorage::open(SqliteOptions::memory())?;
@@ -54,6 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let shutdown = Shutdown::new();
     let worker = Worker::builder(engine.clone())
         .handler("fetch", fetch)
+        .handler("publish", publish)
         .handler("default", |_: Context, (): ()| async { Ok(()) })
         .build()?;
     let working = tokio::spawn(worker.run(shutdown.requested()));

@@ -28,6 +28,7 @@ use crate::operations::claim::{Claim, ClaimRequest, LeaseToken, Sent};
 use crate::operations::complete_and_claim::CompleteAndClaim;
 use crate::operations::describe::{self, Explanation, FlowDescription};
 use crate::operations::extend::{Extend, Extended};
+use crate::operations::inputs::Claimed;
 use crate::operations::report::{Renew, Report, Reporting};
 use crate::operations::set_policy::{PolicySet, SetPolicy};
 use crate::operations::submit::{Submit, Submitted};
@@ -37,7 +38,7 @@ use crate::reconcile::{
     self, ClockWatch, Failing, Pass, cancel_backlog, dependency, reaper, siblings,
 };
 use crate::state::ClosePolicy;
-use crate::storage::{Consistency, EventId, Grant, Reported, Scope, Storage};
+use crate::storage::{Consistency, EventId, Reported, Scope, Storage};
 use crate::transact::{RetryBudget, transact};
 
 /// What an engine may be told to do differently.
@@ -200,23 +201,33 @@ impl<S: Storage, E: Environment> Engine<S, E> {
 
     /// Grants leases on what may be claimed; an empty list if nothing may.
     ///
+    /// A lease comes with what the upstreams pass on by named edges: how each ended, and what it
+    /// returned if it succeeded, as of the decision of the join, so that every attempt is passed
+    /// the same. Results of more than [`Limits::inputs_max_bytes`] in total are left to
+    /// [`Engine::read_inputs`].
+    ///
     /// Errors: `Invalid` for a request without lanes or with a zero lease.
-    pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Grant>, EngineError> {
+    pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Claimed>, EngineError> {
         request.check()?;
         if request.limit == 0 {
             return Ok(Vec::new());
         }
-        let (pass, nonce) = (self.pass(), self.environment.random());
-        let mut body = Claim { request, nonce, except: pass.quarantine() };
+        let pass = self.pass();
+        let mut body = self.claiming(request, pass.quarantine());
         loop {
             let granted =
                 transact(&self.storage, &self.environment, &self.settings.budget, &body).await;
             if !pass.passes_over(&granted, &mut body.except) {
-                pass.has_read(granted.iter().flatten());
+                pass.has_read(granted.iter().flatten().map(|one| &one.grant));
                 return granted;
             }
             body.request.sent = Sent::Again;
         }
+    }
+
+    fn claiming(&self, request: ClaimRequest, except: Vec<ExecutionId>) -> Claim {
+        let inputs_max_bytes = self.settings.limits.inputs_max_bytes;
+        Claim { request, nonce: self.environment.random(), except, inputs_max_bytes }
     }
 
     /// Reports what became of an attempt.
@@ -259,18 +270,18 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         &self,
         reports: Vec<(LeaseToken, Report)>,
         request: ClaimRequest,
-    ) -> Result<(Vec<Result<Reported, EngineError>>, Vec<Grant>), EngineError> {
+    ) -> Result<(Vec<Result<Reported, EngineError>>, Vec<Claimed>), EngineError> {
         request.check()?;
         let reporting = Reporting::of(reports)?;
-        let (pass, nonce) = (self.pass(), self.environment.random());
-        let claim = Claim { request, nonce, except: pass.quarantine() };
+        let pass = self.pass();
+        let claim = self.claiming(request, pass.quarantine());
         let mut body = CompleteAndClaim { reporting, claim };
         let (replies, grants) = loop {
             let done =
                 transact(&self.storage, &self.environment, &self.settings.budget, &body).await;
             if !pass.passes_over(&done, &mut body.claim.except) {
                 let (replies, grants) = done?;
-                pass.has_read(&grants);
+                pass.has_read(grants.iter().map(|one| &one.grant));
                 break (replies, grants);
             }
             body.claim.request.sent = Sent::Again;

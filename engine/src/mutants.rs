@@ -105,6 +105,8 @@ mutants! {
     S11 "a suspended attempt stays charged" "I11";
     S12 "a resume makes a member of a cancelled flow ready" "I12";
     S13 "the stored reply of a resume is not found on a re-run" "I16";
+    S40 "an edge that is satisfied after the decision becomes an input" "I4";
+    S41 "a claim that is repeated comes without its inputs" "I4";
     S30 "commits are acknowledged before they are on the disk" "I19";
 }
 

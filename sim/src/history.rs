@@ -8,8 +8,8 @@ use sluicegate::replay::ReplayScope;
 use sluicegate::state::State;
 use sluicegate::state::{ClosePolicy, Outcome};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, Edge, EventId, EventPosition, Execution, Flow, Group, NewEvent, Position,
-    Reported, Request, Scope, SiblingRequest, Submission, Summary,
+    Attempt, AttemptEnd, AttemptKey, Edge, EventId, EventPosition, Execution, Flow, Group, Input,
+    NewEvent, Position, Reported, Request, Scope, SiblingRequest, Submission, Summary,
 };
 use sluicegate::summary::FlowStatus;
 use sluicegate::time::Timestamp;
@@ -94,6 +94,18 @@ pub struct Holder {
     pub epoch: u64,
     /// Its nonce.
     pub nonce: u64,
+}
+
+/// How long it is.
+pub const RESULT_BYTES: u64 = 16;
+
+/// What workers return from that attempt, so that a result tells whose it is.
+pub fn result_of(attempt: AttemptKey) -> Arc<[u8]> {
+    let AttemptKey { execution, incarnation, attempt } = attempt;
+    let mut bytes = execution.uuid.as_bytes()[8..].to_vec();
+    bytes.extend(incarnation.to_be_bytes());
+    bytes.extend(attempt.to_be_bytes());
+    bytes.into()
 }
 
 /// What an actor was told by a call that changes something.
@@ -242,5 +254,12 @@ pub enum Observation {
     Granted {
         /// The lease.
         holder: Holder,
+    },
+    /// A lease came with inputs, or they were read under it.
+    Passed {
+        /// The lease.
+        holder: Holder,
+        /// All of them, in the order of their upstreams.
+        inputs: Vec<Input>,
     },
 }

@@ -167,6 +167,9 @@ pub struct Plan {
     /// Who is held back, and when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// Bytes of results that a lease carries.
+    #[serde(default = "inputs_max_bytes")]
+    pub inputs_max_bytes: u64,
     /// Faults stop after so many steps; 0 means that the safety phase runs to its end.
     pub heal_after: u32,
     /// How likely each choice leaves the quiet one.
@@ -182,6 +185,11 @@ const HOLD_STATEMENTS: u16 = 24;
 /// The batch of plans that do not name one.
 fn cancel_batch() -> u32 {
     sluicegate::Settings::default().cancel_batch
+}
+
+/// What a lease of plans that do not say so carries.
+fn inputs_max_bytes() -> u64 {
+    sluicegate::flow::Limits::default().inputs_max_bytes
 }
 
 impl Plan {
@@ -310,7 +318,7 @@ impl Campaign {
             true => Commits::Asynchronous,
             false => Commits::Synchronous,
         };
-        let flow = match &self.flow {
+        let mut flow = match &self.flow {
             Some(flow) => flow.clone(),
             None => workload::flow(tape, self.profile.executions_max()),
         };
@@ -321,13 +329,19 @@ impl Campaign {
             }
             _ => 0,
         };
-        let extensions = match extenders {
+        let mut extensions = match extenders {
             0 => Vec::new(),
             _ => workload::growth::extensions(tape, &flow),
         };
         let operators = match operators {
             1 => 1 + u8::from(tape.draw(Site::Plan, 2, Chance::Even) == 1),
             _ => 0,
+        };
+        let inputs_max_bytes = match (&self.flow, self.engine) {
+            (None, EngineKind::Sluicegate) => {
+                workload::inputs::name(tape, &mut flow, &mut extensions)
+            }
+            _ => inputs_max_bytes(),
         };
         let cast = Cast { extenders, ..self.cast(operators, resumers) };
         let hold = (tape.draw(Site::Plan, 2, Chance::Even) == 1).then(|| draw_hold(tape, cast));
@@ -347,6 +361,7 @@ impl Campaign {
             },
             commits,
             hold,
+            inputs_max_bytes,
             faults,
             faults_max,
             delays_max: u32::MAX,

@@ -8,12 +8,13 @@ use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::{EdgeSpec, ExecutionSpec, FlowSpec};
 use sluicegate::operations::claim::{ClaimRequest, Sent};
 use sluicegate::operations::describe::Explanation;
+use sluicegate::operations::inputs::Claimed;
 use sluicegate::operations::report::Report;
 use sluicegate::policy::{AcceptSet, JoinPolicy, OnSatisfied};
 use sluicegate::state::{Outcome, PublicState};
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
-use sluicegate::storage::{Grant, Reported, Scope, Storage};
+use sluicegate::storage::{Reported, Scope, Storage};
 use sluicegate::{Engine, EngineError, Settings};
 
 type Service<S> = Engine<S, SystemEnvironment>;
@@ -177,8 +178,8 @@ async fn a_report_and_a_claim_are_one_call_that_may_be_repeated() {
     let flow = engine.submit(flow).await.expect("the flow is valid").flow();
     let claim = || ClaimRequest { limit: 1, ..claim_of(&engine, "w") };
     let first = engine.claim(claim()).await.expect("the claim succeeds");
-    let done = |grants: &[Grant]| {
-        let tokens = grants.iter().map(Grant::token);
+    let done = |grants: &[Claimed]| {
+        let tokens = grants.iter().map(|grant| grant.token());
         tokens.map(|token| (token, Report::Complete(Arc::from(*b"{}")))).collect::<Vec<_>>()
     };
     let request = claim();
@@ -214,7 +215,7 @@ async fn a_snooze_puts_off_and_a_skip_is_no_failure() {
     let flow = engine.submit(flow.build()).await.expect("the flow is valid").flow();
     let grants = engine.claim(claim_of(&engine, "w")).await.expect("the claim succeeds");
     let token = |name: &str| {
-        let named = |grant: &&Grant| &*grant.definition.name == name;
+        let named = |grant: &&Claimed| &*grant.definition.name == name;
         grants.iter().find(named).expect("it was ready").token()
     };
     let hour = Duration::from_hours(1);
@@ -240,7 +241,7 @@ async fn several_reports_are_one_call_and_a_lost_lease_concerns_only_its_own() {
     let flow = engine.submit(flow).await.expect("the flow is valid").flow();
     let grants = engine.claim(claim_of(&engine, "w")).await.expect("the claim succeeds");
     let done = || Report::Complete(Arc::from(*b"{}"));
-    let tokens: Vec<_> = grants.iter().map(sluicegate::storage::Grant::token).collect();
+    let tokens: Vec<_> = grants.iter().map(|grant| grant.token()).collect();
     engine.report(tokens[1], Report::FailFatal(Arc::from(*b"{}"))).await.expect("it is held");
     let all: Vec<_> = tokens.iter().rev().map(|token| (*token, done())).collect();
     let replies = engine.report_all(all.clone()).await.expect("the call succeeds");

@@ -41,7 +41,7 @@ async fn claimed<S: Storage, E: Environment>(engine: &Engine<S, E>) -> Vec<Lease
         ..ClaimRequest::new(engine.request_id(), "worker")
     };
     let grants = engine.claim(request).await.expect("it claims");
-    grants.iter().map(sluicegate::storage::Grant::token).collect()
+    grants.iter().map(|grant| grant.token()).collect()
 }
 
 struct File {

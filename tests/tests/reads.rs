@@ -7,12 +7,13 @@ use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::{EdgeSpec, ExecutionSpec, FlowSpec};
 use sluicegate::identity::{FlowId, FlowKey};
 use sluicegate::operations::claim::ClaimRequest;
+use sluicegate::operations::inputs::Claimed;
 use sluicegate::operations::list::{Direction, ExecutionFilter, FlowFilter};
 use sluicegate::operations::report::Report;
 use sluicegate::policy::AcceptSet;
 use sluicegate::state::{PublicState, State};
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
-use sluicegate::storage::{Grant, Resolution, Scope};
+use sluicegate::storage::{Resolution, Scope};
 use sluicegate::summary::FlowStatus;
 use sluicegate::{Engine, EngineError, Settings};
 
@@ -27,7 +28,7 @@ async fn submit(engine: &Service, flow: FlowSpec) -> FlowKey {
     engine.submit(flow).await.expect("the flow is valid").flow()
 }
 
-async fn claim(engine: &Service) -> Vec<Grant> {
+async fn claim(engine: &Service) -> Vec<Claimed> {
     let request = ClaimRequest { limit: 100, ..ClaimRequest::new(engine.request_id(), "worker") };
     engine.claim(request).await.expect("the claim succeeds")
 }

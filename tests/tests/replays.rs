@@ -8,15 +8,16 @@ use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::{EdgeSpec, ExecutionSpec, FlowBuilder, FlowSpec};
 use sluicegate::identity::FlowKey;
 use sluicegate::operations::claim::{ClaimRequest, LeaseToken};
+use sluicegate::operations::inputs::Claimed;
 use sluicegate::operations::replay::Replayed;
 use sluicegate::operations::report::Report;
 use sluicegate::policy::{AcceptSet, JoinPolicy, OnSatisfied};
 use sluicegate::replay::ReplayScope;
 use sluicegate::state::{Cause, ClosePolicy, PublicState};
+use sluicegate::storage::Scope;
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::postgres::{PostgresOptions, PostgresStorage};
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
-use sluicegate::storage::{Grant, Scope};
 use sluicegate::summary::FlowStatus;
 use sluicegate::{Engine, EngineError, Settings};
 use sluicegate_sim::postgres::shared;
@@ -40,7 +41,7 @@ impl Scene {
         Self { engine, flow }
     }
 
-    async fn claim(&self) -> Vec<Grant> {
+    async fn claim(&self) -> Vec<Claimed> {
         let request = ClaimRequest {
             limit: 100,
             lease: Duration::from_mins(1),
@@ -56,7 +57,7 @@ impl Scene {
         self.engine.summary_tick(&Scope::default()).await.expect("the tick succeeds");
     }
 
-    async fn end(&self, grant: &Grant, fails: &[&str]) {
+    async fn end(&self, grant: &Claimed, fails: &[&str]) {
         let result: Arc<[u8]> = Arc::from(*b"{}");
         let report = match fails.contains(&&*grant.definition.name) {
             true => Report::FailFatal(result),

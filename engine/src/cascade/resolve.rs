@@ -97,6 +97,7 @@ impl Work<'_> {
             key: edge.key,
             resolution,
             upstream_incarnation,
+            input: input(locked, resolution, outcome),
             guarded,
         });
         match resolution {
@@ -176,6 +177,13 @@ impl Work<'_> {
     }
 }
 
+/// An edge that was satisfied before its group had decided, or in the transaction that decides it,
+/// is an input. One that is satisfied later is none, so that every attempt is passed the same.
+fn input(group: &Group, resolution: Resolution, outcome: Outcome) -> Option<Outcome> {
+    let late = group.decision != Decision::Undecided && !mutated!(S40);
+    (resolution == Resolution::Satisfied && !late).then_some(outcome)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,6 +205,7 @@ mod tests {
             incarnation: 0,
             propagated: false,
             has_in: true,
+            has_inputs: false,
             has_out: true,
             not_before: Timestamp::default(),
             deadline: None,

@@ -4,11 +4,34 @@ use crate::Engine;
 use crate::environment::{Environment, Notice};
 use crate::error::EngineError;
 use crate::identity::ExecutionId;
+use crate::operations::claim::LeaseToken;
+use crate::operations::inputs::{self, InputPage, ReadInputs};
 use crate::operations::resume::Resume;
 use crate::storage::{Reported, Storage};
 use crate::transact::transact;
 
 impl<S: Storage, E: Environment> Engine<S, E> {
+    /// A page of what the upstreams pass on to an execution, for a lease that says
+    /// [`Inputs::Paged`](inputs::Inputs::Paged): inputs in the order of their upstreams, with
+    /// results of at most [`Limits::inputs_max_bytes`](crate::flow::Limits::inputs_max_bytes) in
+    /// total, or the first result alone if it is larger.
+    ///
+    /// The cursor is exclusive; at most [`PAGE_ROWS_MAX`](inputs::PAGE_ROWS_MAX) inputs come at
+    /// once, and none for a limit of zero. The lease lives while the page is read, and pages of one
+    /// incarnation never contradict each other. Errors: `ExecutionNotFound`; `LeaseLost` says what
+    /// replaced the lease.
+    pub async fn read_inputs(
+        &self,
+        token: LeaseToken,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<InputPage, EngineError> {
+        let limit = limit.min(inputs::PAGE_ROWS_MAX);
+        let bytes_max = self.settings.limits.inputs_max_bytes;
+        let body = ReadInputs { token, after, limit, bytes_max };
+        transact(&self.storage, &self.environment, &self.settings.budget, &body).await?
+    }
+
     /// Resumes a suspended execution: it is ready at once, without a charge. In a flow that is
     /// closed with `CancelPending` or `CancelAll` it is cancelled instead.
     ///

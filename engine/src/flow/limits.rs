@@ -16,6 +16,8 @@ pub struct Limits {
     pub payload_max_bytes: u64,
     /// Bytes of a result as compact JSON.
     pub result_max_bytes: u64,
+    /// Bytes of the results that are sent along with a lease; more is read in pages under it.
+    pub inputs_max_bytes: u64,
     /// Bytes of a name, kind, lane, namespace, tag, key or input name.
     pub name_max_bytes: u64,
 }
@@ -28,6 +30,7 @@ impl Default for Limits {
             in_degree_max: 10_000,
             payload_max_bytes: 1 << 20,
             result_max_bytes: 1 << 20,
+            inputs_max_bytes: 4 << 20,
             name_max_bytes: 256,
         }
     }

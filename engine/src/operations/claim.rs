@@ -9,6 +9,7 @@ use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::mutants::mutated;
 use crate::operations::finish::record_changes;
+use crate::operations::inputs::{Claimed, Found, carry};
 use crate::storage::{ClaimQuery, Grant, Result, Transaction};
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
@@ -114,28 +115,32 @@ pub(crate) struct Claim {
     pub(crate) nonce: u64,
     /// Executions whose rows cannot be read.
     pub(crate) except: Vec<ExecutionId>,
+    /// Bytes of results that a lease carries.
+    pub(crate) inputs_max_bytes: u64,
 }
 
 impl Body for Claim {
-    type Out = Vec<Grant>;
+    type Out = Vec<Claimed>;
 
     async fn run<T: Transaction>(
         &self,
         transaction: &mut T,
         run: Run,
-    ) -> Result<Verdict<Vec<Grant>>> {
+    ) -> Result<Verdict<Vec<Claimed>>> {
         let earlier = self.earlier(transaction, run).await?;
         if !earlier.is_empty() {
+            let earlier = self.carry(transaction, earlier, Found::Again).await?;
             return Ok(Verdict::Rollback(earlier));
         }
         // A claim never waits, so that its clock, read first, is not old when it grants.
         let now = transaction.clock().await?;
         let grants = self.grant(transaction, now).await?;
         if grants.is_empty() {
-            return Ok(Verdict::Rollback(grants));
+            return Ok(Verdict::Rollback(Vec::new()));
         }
         record_changes(transaction, &flows_of(&grants)).await?;
-        Ok(Verdict::Commit(grants))
+        let claimed = self.carry(transaction, grants, Found::Granted).await?;
+        Ok(Verdict::Commit(claimed))
     }
 }
 
@@ -155,6 +160,16 @@ impl Claim {
             return Ok(Vec::new());
         }
         transaction.read_grants(&self.request.request).await
+    }
+
+    /// What was granted, with what its upstreams pass on.
+    pub(crate) async fn carry<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        grants: Vec<Grant>,
+        found: Found,
+    ) -> Result<Vec<Claimed>> {
+        carry(transaction, grants, found, self.inputs_max_bytes).await
     }
 
     /// Grants what may be claimed; waits for nobody.

@@ -3,8 +3,9 @@
 
 use crate::operations::claim::{Claim, flows_of};
 use crate::operations::finish;
+use crate::operations::inputs::{Claimed, Found};
 use crate::operations::report::{Reply, Reporting};
-use crate::storage::{Grant, Result, Transaction};
+use crate::storage::{Result, Transaction};
 use crate::transact::{Body, Run, Verdict};
 
 /// The transaction of reports and the claim that follows them.
@@ -14,7 +15,7 @@ pub(crate) struct CompleteAndClaim {
 }
 
 impl Body for CompleteAndClaim {
-    type Out = (Vec<Reply>, Vec<Grant>);
+    type Out = (Vec<Reply>, Vec<Claimed>);
 
     /// The reports lock first, for they may wait; the claim passes over what is locked. After a
     /// lost answer the attempts tell of the reports, and the request id tells of the claim.
@@ -26,6 +27,7 @@ impl Body for CompleteAndClaim {
         let settled = self.reporting.settle(transaction).await?;
         let mut flows = finish::write(transaction, &settled.moves).await?;
         let mut grants = self.claim.earlier(transaction, run).await?;
+        let mut found = Found::Again;
         let mut changed = !settled.moves.is_empty();
         if grants.is_empty() {
             let now = match settled.now {
@@ -33,11 +35,13 @@ impl Body for CompleteAndClaim {
                 None => transaction.clock().await?,
             };
             grants = self.claim.grant(transaction, now).await?;
+            found = Found::Granted;
             flows.extend(flows_of(&grants));
             changed |= !grants.is_empty();
         }
         finish::record_changes(transaction, &flows).await?;
-        let out = (settled.replies, grants);
+        let claimed = self.claim.carry(transaction, grants, found).await?;
+        let out = (settled.replies, claimed);
         Ok(if changed { Verdict::Commit(out) } else { Verdict::Rollback(out) })
     }
 }

@@ -13,7 +13,7 @@ use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::mutants::mutated;
 use crate::operations::call::{Call, Opened};
 use crate::operations::finish::{self, Move};
-use crate::operations::submit::{INSERT_ROWS_MAX, definition, execution};
+use crate::operations::submit::{INSERT_ROWS_MAX, definition, execution, passed_something};
 use crate::policy::Decision;
 use crate::reconcile::summary;
 use crate::state::State;
@@ -264,14 +264,16 @@ impl Extend {
         for chunk in self.new_edges(&ids).chunks(INSERT_ROWS_MAX) {
             transaction.insert_edges(chunk).await?;
         }
-        let first_edge = executions.values_mut().filter(|row| upstreams.contains(&row.id));
-        let first_edge = first_edge.filter(|row| !row.has_out).map(|row| {
+        let passed: BTreeSet<ExecutionId> = self.passed().iter().map(|to| ids[*to]).collect();
+        let marked = executions.values_mut().filter_map(|row| {
             let before = *row;
-            row.has_out = true;
-            Move { before, after: *row, result: ResultChange::Keep, attempt: None }
+            row.has_out |= upstreams.contains(&row.id);
+            row.has_inputs |= passed.contains(&row.id);
+            let one = Move { before, after: *row, result: ResultChange::Keep, attempt: None };
+            (before != *row).then_some(one)
         });
-        let first_edge: Vec<Move> = first_edge.collect();
-        finish::write(transaction, &first_edge).await?;
+        let marked: Vec<Move> = marked.collect();
+        finish::write(transaction, &marked).await?;
         executions.extend(new.iter().map(|row| (row.execution.id, row.execution)));
         if !mutated!(P11) {
             let locked = |id: &ExecutionId| executions.contains_key(id);
@@ -281,6 +283,11 @@ impl Extend {
         Ok(())
     }
 
+    /// What an added edge passes something on to, by index.
+    fn passed(&self) -> BTreeSet<usize> {
+        passed_something(self.additions.valid().edges())
+    }
+
     /// The new executions, in id order. They wait, if for anything, for what has not been decided.
     fn new_executions(
         &self,
@@ -288,12 +295,13 @@ impl Extend {
         ids: &[ExecutionId],
         now: Timestamp,
     ) -> Vec<NewExecution> {
-        let valid = self.additions.valid();
+        let (valid, passed) = (self.additions.valid(), self.passed());
         let row = |(index, one): (usize, &crate::flow::ExecutionSpec)| {
             let blank = execution(one, flow.key, valid.in_degree(index), valid.out_degree(index));
             let delay = Duration::from_millis(one.delay_ms.unwrap_or(0));
             let deadline = one.deadline_ms.map(|ms| now + Duration::from_millis(ms));
-            let execution = Execution { not_before: now + delay, deadline, ..blank };
+            let has_inputs = passed.contains(&index);
+            let execution = Execution { not_before: now + delay, deadline, has_inputs, ..blank };
             assert!(execution.id == ids[index], "an id derives from flow and name");
             let definition = definition(one, &flow.namespace, flow.instance_tag.as_ref());
             NewExecution { execution, definition }
@@ -343,6 +351,7 @@ impl Extend {
             accepts: edge.accepts,
             resolution: Resolution::Pending,
             upstream_incarnation: None,
+            input: None,
             passes_as: edge.passes_as.as_deref().map(Into::into),
         });
         let mut edges: Vec<Edge> = edges.collect();

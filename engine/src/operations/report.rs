@@ -96,7 +96,7 @@ impl Report {
 }
 
 /// True if the token names the live lease of the row.
-fn holds(row: &Execution, token: &LeaseToken) -> bool {
+pub(crate) fn holds(row: &Execution, token: &LeaseToken) -> bool {
     let names_attempt = row.incarnation == token.incarnation && row.attempt == token.attempt;
     let nonces = |lease: Lease| lease.nonce == token.nonce || mutated!(P62);
     let names_grant = row.epoch == token.epoch && row.lease.is_some_and(nonces);
@@ -112,7 +112,7 @@ fn holds(row: &Execution, token: &LeaseToken) -> bool {
     row.state == State::Active && names_attempt && names_grant
 }
 
-fn replacement(row: &Execution) -> EngineError {
+pub(crate) fn replacement(row: &Execution) -> EngineError {
     EngineError::LeaseLost(Replacement {
         state: row.state,
         incarnation: row.incarnation,

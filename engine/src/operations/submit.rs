@@ -1,11 +1,12 @@
 //! Submitting a flow: the whole graph in one transaction, once per key. Never changes a flow that
 //! exists.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::EngineError;
-use crate::flow::{ExecutionSpec, ValidFlow};
+use crate::flow::{EdgeSpec, ExecutionSpec, ValidFlow};
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::mutants::mutated;
 use crate::policy::Decision;
@@ -62,8 +63,10 @@ impl Submit {
         let ids: Vec<ExecutionId> =
             spec.executions.iter().map(|execution| key.execution(&execution.name)).collect();
         let mut rows: Vec<(NewExecution, (Duration, Option<Duration>))> = Vec::new();
+        let passed = passed_something(valid.edges());
         for (index, one) in spec.executions.iter().enumerate() {
-            let execution = execution(one, key, valid.in_degree(index), valid.out_degree(index));
+            let blank = execution(one, key, valid.in_degree(index), valid.out_degree(index));
+            let execution = Execution { has_inputs: passed.contains(&index), ..blank };
             let definition = definition(one, &namespace, instance_tag.as_ref());
             let delay = Duration::from_millis(one.delay_ms.unwrap_or(0));
             let times = (delay, one.deadline_ms.map(Duration::from_millis));
@@ -91,6 +94,7 @@ impl Submit {
                 accepts: edge.accepts,
                 resolution: Resolution::Pending,
                 upstream_incarnation: None,
+                input: None,
                 passes_as: edge.passes_as.as_deref().map(Into::into),
             })
             .collect();
@@ -192,7 +196,15 @@ impl Body for Submit {
     }
 }
 
-/// A new execution with so many edges into and out of it; its times are not known yet.
+/// The executions, by index, into which an edge leads that has a name for what it passes on.
+pub(crate) fn passed_something<'a>(
+    edges: impl Iterator<Item = (usize, usize, &'a EdgeSpec)>,
+) -> BTreeSet<usize> {
+    edges.filter(|(_, _, edge)| edge.passes_as.is_some()).map(|(_, to, _)| to).collect()
+}
+
+/// A new execution with so many edges into and out of it; its times are not known yet, and nothing
+/// is passed to it.
 pub(crate) fn execution(
     one: &ExecutionSpec,
     flow: FlowKey,
@@ -208,6 +220,7 @@ pub(crate) fn execution(
         incarnation: 0,
         propagated: false,
         has_in,
+        has_inputs: false,
         has_out: out_degree > 0,
         not_before: Timestamp::default(),
         deadline: None,

@@ -2,6 +2,7 @@
 //! migrations. A value that no engine writes is an error that names table, column and value;
 //! nothing is ever defaulted, and nothing is decided here.
 
+mod edges;
 mod feed;
 mod listings;
 
@@ -17,10 +18,9 @@ use crate::retry::RetryPolicy;
 use crate::state::{ClosePolicy, State};
 use crate::storage::codes::{self, StoredBackoff, StoredJoin, StoredReport};
 use crate::storage::{
-    Attempt, AttemptKey, Definition, Edge, EdgeKey, Event, EventId, EventKey, Execution,
-    ExecutionView, FedGroup, Flow, Grant, Group, Lease, Member, NewEvent, PendingEdge, Position,
-    Request, RequestKey, Result, Resumed, SiblingRequest, StorageError, Submission, SubmissionKey,
-    Tags, UnnumberedEvent,
+    Attempt, AttemptKey, Definition, EdgeKey, Event, EventId, EventKey, Execution, ExecutionView,
+    Flow, Grant, Group, Lease, Member, NewEvent, Position, Request, RequestKey, Result, Resumed,
+    SiblingRequest, StorageError, Submission, SubmissionKey, Tags, UnnumberedEvent,
 };
 use crate::time::Timestamp;
 
@@ -366,17 +366,6 @@ impl FromColumns for SiblingRequest {
     }
 }
 
-impl FromColumns for FedGroup {
-    const TABLE: &'static str = "edge";
-
-    fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        let edge = row.edge_key()?;
-        *row.table() = "edge_group";
-        let policy = row.join_policy()?;
-        Ok(FedGroup { edge, policy, decision: row.code("decision", codes::decision_of)? })
-    }
-}
-
 impl FromColumns for Execution {
     const TABLE: &'static str = "execution";
 
@@ -393,7 +382,8 @@ fn execution(row: &mut impl Columns, id: ExecutionId) -> Result<Execution> {
     let cause = row.optional_code("cause", codes::cause_of)?;
     let incarnation = row.u32("incarnation")?;
     let propagated = row.boolean("propagated")?;
-    let (has_in, has_out) = (row.boolean("has_in")?, row.boolean("has_out")?);
+    let (has_in, has_inputs) = (row.boolean("has_in")?, row.boolean("has_inputs")?);
+    let has_out = row.boolean("has_out")?;
     let not_before = row.timestamp("not_before")?;
     let deadline = row.optional_timestamp("deadline")?;
     let (attempt, charged) = (row.u32("attempt")?, row.u32("charged")?);
@@ -410,6 +400,7 @@ fn execution(row: &mut impl Columns, id: ExecutionId) -> Result<Execution> {
         incarnation,
         propagated,
         has_in,
+        has_inputs,
         has_out,
         not_before,
         deadline,
@@ -464,43 +455,6 @@ fn group(row: &mut impl Columns, downstream: ExecutionId) -> Result<Group> {
     let unsatisfied = row.u32("unsatisfied")?;
     let decision = row.code("decision", codes::decision_of)?;
     Ok(Group { downstream, flow, policy, edges, satisfied, unsatisfied, decision })
-}
-
-impl FromColumns for EdgeKey {
-    const TABLE: &'static str = "edge";
-
-    fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        row.edge_key()
-    }
-}
-
-impl FromColumns for Edge {
-    const TABLE: &'static str = "edge";
-
-    fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        Ok(Edge {
-            key: row.edge_key()?,
-            accepts: row.accepts()?,
-            resolution: row.code("resolution", codes::resolution_of)?,
-            upstream_incarnation: row.optional_u32("upstream_incarnation")?,
-            passes_as: row.text("passes_as")?,
-        })
-    }
-}
-
-impl FromColumns for PendingEdge {
-    const TABLE: &'static str = "edge";
-
-    fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        let (key, accepts) = (row.edge_key()?, row.accepts()?);
-        *row.table() = "execution";
-        Ok(PendingEdge {
-            key,
-            accepts,
-            upstream_state: row.state()?,
-            upstream_incarnation: row.u32("incarnation")?,
-        })
-    }
 }
 
 impl FromColumns for Attempt {

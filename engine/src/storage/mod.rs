@@ -19,6 +19,8 @@ mod decode;
 mod desk;
 pub mod error;
 pub mod feed;
+pub mod guard;
+pub mod inputs;
 pub mod listings;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -37,6 +39,8 @@ use crate::with_verbs;
 
 pub use error::{CommitError, Contention, Result, StorageError};
 pub use feed::*;
+pub use guard::Guarded;
+pub use inputs::*;
 pub use listings::*;
 pub use requests::*;
 pub use rows::*;

@@ -9,7 +9,7 @@ use crate::identity::{ExecutionId, FlowId, FlowKey, Partition, RequestId};
 use crate::policy::{AcceptSet, Decision, JoinPolicy};
 use crate::retry::RetryPolicy;
 use crate::state::{Cause, ClosePolicy, Outcome, State};
-use crate::storage::Tags;
+use crate::storage::{Guarded, Tags};
 use crate::time::Timestamp;
 
 /// Whether an insert with `on conflict do nothing` wrote its row.
@@ -99,6 +99,7 @@ impl Resumed {
 
 /// What decisions read and write of an execution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a row, each of them a column")]
 pub struct Execution {
     /// Partition and id.
     pub id: ExecutionId,
@@ -114,6 +115,8 @@ pub struct Execution {
     pub propagated: bool,
     /// It has inbound edges, hence a group.
     pub has_in: bool,
+    /// Some inbound edge has a name under which its upstream's result is passed on.
+    pub has_inputs: bool,
     /// It has outbound edges.
     pub has_out: bool,
     /// Not to be claimed before.
@@ -405,6 +408,8 @@ pub struct Edge {
     pub resolution: Resolution,
     /// Incarnation of the upstream that resolved it.
     pub upstream_incarnation: Option<u32>,
+    /// How the upstream ended, of an edge that was satisfied by the time its group decided.
+    pub input: Option<Outcome>,
     /// Name under which the downstream's handler sees the upstream's result.
     pub passes_as: Option<Arc<str>>,
 }
@@ -431,18 +436,10 @@ pub struct EdgeFlip {
     pub resolution: Resolution,
     /// Incarnation of the upstream that resolves it.
     pub upstream_incarnation: u32,
+    /// How the upstream ended, if the edge counts for the decision of its group as satisfied.
+    pub input: Option<Outcome>,
     /// Zero rows change where the edge is not pending any more.
     pub guarded: Guarded,
-}
-
-/// Whether a write keeps its guard; only a planted bug lets go of it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Guarded {
-    /// It does.
-    #[default]
-    Yes,
-    /// It does not.
-    No,
 }
 
 /// A decided group that asks for the cancellation of its unresolved upstreams.

@@ -211,6 +211,13 @@ macro_rules! with_verbs {
             /// order; of a cycle all of its edges.
             ReadAncestry read_ancestry: Read, edge,
                 (executions: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::EdgeKey>;
+            /// What executions are passed by their upstreams, in key order of the edges: the named
+            /// ones of their inbound edges that are inputs, behind `after` and at most `limit` of
+            /// each execution, with the results that
+            /// [`InputQuery::shown`](crate::storage::InputQuery::shown) leaves them. A result is
+            /// that of an upstream that succeeded, of the incarnation that resolved the edge.
+            ReadInputs read_inputs: Read, edge,
+                (query: $crate::storage::InputQuery) -> Vec<$crate::storage::Input>;
             /// How many edges the groups of a flow have.
             CountEdges count_edges: Read, edge_group, (flow: $crate::identity::FlowKey) -> u64;
             /// How the executions of a flow stand, in id order.

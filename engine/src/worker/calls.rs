@@ -9,9 +9,10 @@ use crate::environment::Host;
 use crate::identity::RequestId;
 use crate::measure;
 use crate::operations::claim::{ClaimRequest, LeaseToken, Sent};
+use crate::operations::inputs::Claimed;
 use crate::operations::report::Report;
 use crate::pace::Pace;
-use crate::storage::{Grant, Reported, Storage};
+use crate::storage::{Reported, Storage};
 use crate::worker::station::Station;
 
 /// The first pause before a call is repeated.
@@ -21,7 +22,7 @@ const REPEAT_MOST: Duration = Duration::from_secs(2);
 
 /// A lease as granted, and when it was asked for on the monotonic clock.
 pub(super) struct Leased {
-    pub(super) grant: Grant,
+    pub(super) grant: Claimed,
     pub(super) sent_at: Duration,
 }
 
@@ -62,7 +63,7 @@ impl Calling {
         }
     }
 
-    fn leased(&self, grants: Vec<Grant>) -> Vec<Leased> {
+    fn leased(&self, grants: Vec<Claimed>) -> Vec<Leased> {
         grants.into_iter().map(|grant| Leased { grant, sent_at: self.sent_at }).collect()
     }
 }

@@ -4,9 +4,13 @@
 use std::sync::Arc;
 
 use crate::identity::{ExecutionId, FlowKey};
+use serde::de::DeserializeOwned;
+
 use crate::operations::claim::LeaseToken;
+use crate::operations::inputs::{Claimed, Inputs};
 use crate::signal::Signal;
-use crate::storage::{Definition, Grant};
+use crate::state::Outcome;
+use crate::storage::{Definition, Input};
 
 /// Why the work of an attempt is no longer wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +53,40 @@ impl Cancellation {
     }
 }
 
+/// Why a handler does not get an input.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// No edge of that name was satisfied when the join decided.
+    #[error("input `{name}` is not there: no edge of that name was satisfied by the decision")]
+    Missing {
+        /// The name.
+        name: String,
+    },
+    /// The upstream satisfied its edge by another outcome than success.
+    #[error("input `{name}` has no result: its upstream ended as {}", outcome.name())]
+    NoResult {
+        /// The name.
+        name: String,
+        /// How the upstream ended.
+        outcome: Outcome,
+    },
+    /// The result is not what the handler takes it for.
+    #[error("input `{name}` is of another type: {reason}")]
+    Undecodable {
+        /// The name.
+        name: String,
+        /// What the decoder said.
+        reason: String,
+    },
+    /// The inputs are too large to come along with the lease.
+    #[error("input `{name}` is read in pages, by `Engine::read_inputs` under the lease")]
+    Paged {
+        /// The name.
+        name: String,
+    },
+}
+
 /// One attempt, as its handler sees it. Cheap to clone.
 ///
 /// Delivery is at least once: a handler may run again after its work was done, when a lease was
@@ -57,13 +95,13 @@ impl Cancellation {
 /// for every attempt.
 #[derive(Clone, Debug)]
 pub struct Context {
-    grant: Arc<Grant>,
+    grant: Arc<Claimed>,
     worker: Arc<str>,
     cancellation: Cancellation,
 }
 
 impl Context {
-    pub(super) fn new(grant: Grant, worker: Arc<str>) -> Self {
+    pub(super) fn new(grant: Claimed, worker: Arc<str>) -> Self {
         Self { grant: Arc::new(grant), worker, cancellation: Cancellation::new() }
     }
 
@@ -105,6 +143,39 @@ impl Context {
     /// The lease, which fences what else is written in its name.
     pub fn lease(&self) -> LeaseToken {
         self.grant.token()
+    }
+
+    /// What the upstreams pass on by named edges; the same for every attempt.
+    pub fn inputs(&self) -> &Inputs {
+        &self.grant.inputs
+    }
+
+    /// The result of the upstream whose edge passes it on under that name.
+    ///
+    /// Errors name the input: none of that name was satisfied when the join decided, its upstream
+    /// did not succeed, its result is not of that type, or the inputs are read in pages.
+    pub fn input<T: DeserializeOwned>(&self, name: &str) -> Result<T, InputError> {
+        let input = self.named(name)?;
+        let (name, outcome) = (name.to_owned(), input.outcome);
+        match &input.result {
+            Some(result) => serde_json::from_slice(result)
+                .map_err(|error| InputError::Undecodable { name, reason: error.to_string() }),
+            None => Err(InputError::NoResult { name, outcome }),
+        }
+    }
+
+    /// How the upstream ended whose edge passes its result on under that name: for joins that a
+    /// failure satisfies. Errors as those of [`Context::input`].
+    pub fn input_outcome(&self, name: &str) -> Result<Outcome, InputError> {
+        self.named(name).map(|input| input.outcome)
+    }
+
+    fn named(&self, name: &str) -> Result<&Input, InputError> {
+        let Some(inputs) = self.grant.inputs.sent() else {
+            return Err(InputError::Paged { name: name.into() });
+        };
+        let found = inputs.iter().find(|input| &*input.name == name);
+        found.ok_or_else(|| InputError::Missing { name: name.into() })
     }
 
     /// The epoch by which this execution is resumed if this attempt returns

@@ -18,7 +18,7 @@ use crate::environment::Host;
 use crate::storage::Storage;
 
 pub use builder::{BuildError, CONCURRENCY, FAREWELL, GRACE, LEASE, POLL, WorkerBuilder};
-pub use context::{Cancellation, Cancelled, Context};
+pub use context::{Cancellation, Cancelled, Context, InputError};
 pub use handler::{Failure, HandlerError, MESSAGE_MAX_BYTES};
 pub use station::Totals;
 

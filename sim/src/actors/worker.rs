@@ -9,13 +9,14 @@ use std::time::Duration;
 use sluicegate::EngineError;
 use sluicegate::environment::Environment;
 use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
+use sluicegate::operations::inputs::{Claimed, Inputs};
 use sluicegate::operations::report::Report;
-use sluicegate::storage::{Grant, Storage};
+use sluicegate::storage::{AttemptKey, Input, Storage};
 
 use crate::actors::{Progress, Stage, choose};
 use crate::driver::tally::Sometimes;
 use crate::driver::world::{SimEnvironment, world};
-use crate::history::{Holder, Observation};
+use crate::history::{Holder, Observation, result_of};
 use crate::tape::{Chance, Site};
 
 /// How long a lease lasts.
@@ -32,6 +33,8 @@ const SNOOZE: Duration = Duration::from_millis(700);
 const TURN_OVERS_MAX: u32 = 3;
 /// The wait before a call is repeated.
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
+/// Inputs of one page.
+const INPUT_ROWS: u32 = 2;
 /// Polls that a destructor makes in its attempt to write.
 const LAST_POLLS: u32 = 8;
 
@@ -43,6 +46,12 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
     for left in (0..=TURN_OVERS_MAX).rev() {
         for grant in &grants {
             stage.observe(&Observation::Granted { holder: holder(&grant.token()) });
+        }
+        for grant in grants.iter().filter(|grant| grant.execution.has_inputs) {
+            if let Some(inputs) = inputs(stage, grant).await {
+                let holder = holder(&grant.token());
+                stage.observe(&Observation::Passed { holder, inputs });
+            }
         }
         let Some((last, others)) = grants.split_last() else { break };
         for grant in others {
@@ -77,11 +86,11 @@ fn claim_request<S: Storage>(stage: &Stage<S>) -> ClaimRequest {
     }
 }
 
-async fn claim<S: Storage>(stage: &Stage<S>) -> Option<Vec<Grant>> {
+async fn claim<S: Storage>(stage: &Stage<S>) -> Option<Vec<Claimed>> {
     let mut request = claim_request(stage);
     for _ in 0..CALLS_MAX {
         match stage.engine.claim(request.clone()).await {
-            Ok(grants) => return Some(grants),
+            Ok(grants) => return Some(claim_again(stage, request, grants).await),
             Err(_) => request.sent = Sent::Again,
         }
         SimEnvironment { actor: stage.actor }.sleep(REPEAT_AFTER).await;
@@ -89,13 +98,45 @@ async fn claim<S: Storage>(stage: &Stage<S>) -> Option<Vec<Grant>> {
     None
 }
 
+/// Now and then repeats a claim that has brought inputs, as if its answer had been lost.
+async fn claim_again<S: Storage>(
+    stage: &Stage<S>,
+    request: ClaimRequest,
+    grants: Vec<Claimed>,
+) -> Vec<Claimed> {
+    let passed = grants.iter().any(|grant| grant.execution.has_inputs);
+    if !passed || choose(Site::Repeat, 2, Chance::Of(8_000)) == 0 {
+        return grants;
+    }
+    let again = stage.engine.claim(ClaimRequest { sent: Sent::Again, ..request }).await;
+    again.unwrap_or(grants)
+}
+
+/// What is passed to an execution; read in pages where it does not come along.
+async fn inputs<S: Storage>(stage: &Stage<S>, grant: &Claimed) -> Option<Vec<Input>> {
+    if let Inputs::Sent(inputs) = &grant.inputs {
+        world(|world| world.tally.sometimes(Sometimes::InputsPassed));
+        return Some(inputs.clone());
+    }
+    let (mut inputs, mut after) = (Vec::new(), None);
+    loop {
+        let page = stage.engine.read_inputs(grant.token(), after, INPUT_ROWS).await.ok()?;
+        inputs.extend(page.inputs);
+        after = page.next_cursor;
+        if after.is_none() {
+            world(|world| world.tally.sometimes(Sometimes::InputsPaged));
+            return Some(inputs);
+        }
+    }
+}
+
 /// Works and reports; returns what was claimed along with the report.
-async fn handle<S: Storage>(stage: &Stage<S>, grant: &Grant, then: Then) -> Vec<Grant> {
+async fn handle<S: Storage>(stage: &Stage<S>, grant: &Claimed, then: Then) -> Vec<Claimed> {
     let token = grant.token();
     let mut last_words = LastWords { stage, token, armed: true };
     let mut grants = Vec::new();
     if work(stage, token).await {
-        let report = if suspends(stage) { Report::Suspend } else { outcome() };
+        let report = if suspends(stage) { Report::Suspend } else { outcome(&token) };
         match then {
             Then::Reports => send(stage, token, report).await,
             Then::ReportsAndClaims => grants = send_and_claim(stage, token, report).await,
@@ -134,8 +175,9 @@ fn suspends<S: Storage>(stage: &Stage<S>) -> bool {
 }
 
 /// What the handler reports; drawn when its work completes.
-fn outcome() -> Report {
-    let bytes: Arc<[u8]> = Arc::from(*b"done");
+fn outcome(token: &LeaseToken) -> Report {
+    let LeaseToken { execution, incarnation, attempt, .. } = *token;
+    let bytes: Arc<[u8]> = result_of(AttemptKey { execution, incarnation, attempt });
     let (drawn, healed) = world(|world| {
         let arity = if world.counting { 2 } else { 6 };
         let chance = Chance::Of(world.odds.outcome);
@@ -179,7 +221,7 @@ async fn send_and_claim<S: Storage>(
     stage: &Stage<S>,
     token: LeaseToken,
     report: Report,
-) -> Vec<Grant> {
+) -> Vec<Claimed> {
     let mut request = claim_request(stage);
     for _ in 0..CALLS_MAX {
         let reports = vec![(token, report.clone())];

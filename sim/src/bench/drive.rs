@@ -9,10 +9,11 @@ use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::Limits;
 use sluicegate::identity::FlowKey;
 use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::operations::inputs::Claimed;
 use sluicegate::operations::report::{REPORTS_MAX, Report};
 use sluicegate::operations::submit::Submitted;
+use sluicegate::storage::Scope;
 use sluicegate::storage::boxed::BoxStorage;
-use sluicegate::storage::{Grant, Scope};
 use sluicegate::{Engine, Settings};
 use tokio::task::JoinSet;
 
@@ -50,7 +51,7 @@ pub(crate) async fn claim(
     engine: &Handle,
     worker: &Arc<str>,
     limit: u32,
-) -> Result<Vec<Grant>, String> {
+) -> Result<Vec<Claimed>, String> {
     let request = claim_request(engine, worker, limit);
     engine.claim(request).await.map_err(|error| error.to_string())
 }
@@ -71,12 +72,12 @@ fn claim_request(engine: &Handle, worker: &Arc<str>, limit: u32) -> ClaimRequest
 }
 
 /// Reports one granted execution.
-pub(crate) async fn report(engine: &Handle, grant: &Grant, report: Report) -> Result<(), String> {
+pub(crate) async fn report(engine: &Handle, grant: &Claimed, report: Report) -> Result<(), String> {
     engine.report(grant.token(), report).await.map(drop).map_err(|error| error.to_string())
 }
 
 /// Completes all of these executions in one call.
-async fn complete_all(engine: &Handle, grants: &[Grant]) -> Result<(), String> {
+async fn complete_all(engine: &Handle, grants: &[Claimed]) -> Result<(), String> {
     let reports = grants.iter().map(|grant| (grant.token(), done())).collect();
     let replies = engine.report_all(reports).await.map_err(|error| error.to_string())?;
     replies.into_iter().try_for_each(|reply| reply.map(drop).map_err(|error| error.to_string()))
@@ -127,9 +128,9 @@ async fn work(engine: Handle, name: String, way: Way) -> Result<usize, String> {
 /// Completes all of these executions and claims the next one, in one call.
 async fn complete_and_claim(
     engine: &Handle,
-    grants: &[Grant],
+    grants: &[Claimed],
     worker: &Arc<str>,
-) -> Result<Vec<Grant>, String> {
+) -> Result<Vec<Claimed>, String> {
     let reports = grants.iter().map(|grant| (grant.token(), done())).collect();
     let request = claim_request(engine, worker, 1);
     let called = engine.complete_and_claim(reports, request).await;

@@ -51,8 +51,9 @@ enum Dialect {
 const QUERIES: [(&str, &str); 6] = [
     ("f.partition #f.id", "from {}flow as f where {filter} order by f.partition, f.id"),
     (
-        "x.partition #x.id #x.flow x.state x.cause x.incarnation x.propagated x.has_in x.has_out \
-         x.not_before x.deadline x.attempt x.charged x.give_backs x.resumed_epoch \
+        "x.partition #x.id #x.flow x.state x.cause x.incarnation x.propagated x.has_in \
+         x.has_inputs x.has_out x.not_before x.deadline x.attempt x.charged x.give_backs \
+         x.resumed_epoch \
          x.resumed_outcome x.epoch x.nonce #x.request \
          x.granted_at x.expires_at x.finished_at x.max_attempts x.backoff x.backoff_delay_ms \
          x.backoff_factor x.backoff_cap_ms x.attempt_timeout_ms x.name",
@@ -68,7 +69,8 @@ const QUERIES: [(&str, &str); 6] = [
          where {filter} order by g.partition, g.downstream",
     ),
     (
-        "e.partition #e.downstream #e.upstream e.accepts e.resolution e.upstream_incarnation",
+        "e.partition #e.downstream #e.upstream e.accepts e.resolution e.upstream_incarnation \
+         e.input",
         "from {}edge as e \
          join {}execution as x on x.partition = e.partition and x.id = e.downstream \
          join {}flow as f on f.partition = x.partition and f.id = x.flow \
@@ -288,7 +290,8 @@ fn execution(columns: &mut Columns) -> Result<Execution, String> {
         None => None,
     };
     let incarnation = columns.small()?;
-    let (propagated, has_in, has_out) = (columns.flag()?, columns.flag()?, columns.flag()?);
+    let (propagated, has_in) = (columns.flag()?, columns.flag()?);
+    let (has_inputs, has_out) = (columns.flag()?, columns.flag()?);
     let (not_before, deadline) = (columns.time()?, columns.time_optional()?);
     let (attempt, charged, give_backs) = (columns.small()?, columns.small()?, columns.small()?);
     let resumed = match (columns.optional()?, columns.optional()?) {
@@ -330,6 +333,7 @@ fn execution(columns: &mut Columns) -> Result<Execution, String> {
         incarnation,
         propagated,
         has_in,
+        has_inputs,
         has_out,
         not_before,
         deadline,
@@ -372,6 +376,10 @@ fn edge(columns: &mut Columns) -> Result<Edge, String> {
         accepts,
         resolution: columns.code(codes::resolution_of)?,
         upstream_incarnation: columns.small_optional()?,
+        input: match columns.optional()? {
+            Some(code) => Some(codes::outcome_of(code).ok_or_else(|| columns.refuse())?),
+            None => None,
+        },
         passes_as: None,
     })
 }
@@ -412,7 +420,7 @@ mod tests {
     fn a_value_that_no_engine_writes_is_refused_with_its_row() {
         let id = "00000000-0000-7000-8000-000000000001";
         let edge = |accepts: i64, resolution: i64| {
-            let row = format!("[3, \"{id}\", \"{id}\", {accepts}, {resolution}, null]");
+            let row = format!("[3, \"{id}\", \"{id}\", {accepts}, {resolution}, null, null]");
             Columns::of(&row).and_then(|mut columns| super::edge(&mut columns))
         };
         assert!(edge(1, 0).is_ok());

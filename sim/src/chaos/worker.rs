@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use sluicegate::environment::{Environment, Notice, SystemEnvironment};
 use sluicegate::mutants::Mutant;
 use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::operations::inputs::Claimed;
 use sluicegate::reconcile::Reconciler;
+use sluicegate::storage::Scope;
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::postgres::PostgresStorage;
 use sluicegate::storage::sqlite::SqliteStorage;
-use sluicegate::storage::{Grant, Scope};
 use sluicegate::time::Timestamp;
 use sluicegate::{Engine, EngineError};
 
@@ -212,7 +213,7 @@ impl Station {
         self.environment.sleep(about * percent / 100).await;
     }
 
-    async fn claim(&self, slot: u32) -> Vec<Grant> {
+    async fn claim(&self, slot: u32) -> Vec<Claimed> {
         let mut request = ClaimRequest {
             request: self.engine.request_id(),
             sent: Sent::First,
@@ -241,7 +242,7 @@ impl Station {
         Vec::new()
     }
 
-    async fn handle(&self, grant: &Grant) {
+    async fn handle(&self, grant: &Claimed) {
         let token = grant.token();
         let fate = fate(self.orders.seed, token.execution, token.attempt);
         if !self.work(grant, &fate).await {
@@ -263,7 +264,7 @@ impl Station {
     }
 
     /// Lets the work take its time; false if the lease was lost meanwhile.
-    async fn work(&self, grant: &Grant, fate: &Fate) -> bool {
+    async fn work(&self, grant: &Claimed, fate: &Fate) -> bool {
         let mut left = fate.work;
         loop {
             let part = match fate.renewal {

@@ -14,9 +14,9 @@ use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, AttemptKey, Definition, Edge, EdgeFlip, EdgeKey, EventId, Execution,
-    ExecutionWrite, Group, Guarded, NewEvent, NewExecution, OverdueScan, Page, PlanQuery, Reported,
-    Resolution, ResultChange, Scope, Submission, UpstreamScan, Verb,
+    Attempt, AttemptEnd, AttemptKey, Definition, Edge, EdgeKey, EventId, Execution, ExecutionWrite,
+    Group, NewEvent, NewExecution, OverdueScan, Page, PlanQuery, Reported, Resolution,
+    ResultChange, Scope, Submission, UpstreamScan, Verb,
 };
 use sluicegate::time::Timestamp;
 
@@ -91,6 +91,7 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         Verb::ReadFedGroups => Call::ReadFedGroups(given.executions("keys")?),
         Verb::ReadEdges => Call::ReadEdges(given.executions("keys")?),
         Verb::ReadAncestry => Call::ReadAncestry(given.executions("keys")?),
+        Verb::ReadInputs => Call::ReadInputs(given.inputs()?),
         Verb::CountEdges => Call::CountEdges(given.flow()?),
         Verb::ReadStandings => Call::ReadStandings(given.flow()?),
         Verb::ResetEdges => Call::ResetEdges(given.locked_edges()?),
@@ -192,6 +193,7 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::ReadFedGroups
         | Verb::ReadEdges
         | Verb::ReadAncestry => &["keys"],
+        Verb::ReadInputs => &["keys", "after", "limit", "bytes"],
         Verb::WriteExecutions => &["rows", "to", "guard", "result", "not_before", "propagated"],
         Verb::InsertAttempts => &["rows", "number", "end"],
         Verb::ReadAttempt => &["key", "number"],
@@ -368,6 +370,7 @@ impl Given<'_> {
                 incarnation: 0,
                 propagated: false,
                 has_in: state == State::Blocked,
+                has_inputs: state == State::Blocked,
                 has_out: false,
                 not_before: Timestamp(self.number("not_before", 0)?),
                 deadline: self.optional_number("deadline")?.map(Timestamp),
@@ -421,6 +424,7 @@ impl Given<'_> {
             accepts: self.choice("accepts", &accepts)?,
             resolution: Resolution::Pending,
             upstream_incarnation: None,
+            input: None,
             passes_as: Some("input".into()),
         })
     }
@@ -506,18 +510,6 @@ impl Given<'_> {
             ..before
         };
         Ok(ExecutionWrite { guard, after, result })
-    }
-
-    fn flip(&self, text: &str) -> Built<EdgeFlip> {
-        let key = self.locked_edge(text)?;
-        let resolutions =
-            [("satisfied", Resolution::Satisfied), ("unsatisfied", Resolution::Unsatisfied)];
-        Ok(EdgeFlip {
-            key,
-            resolution: self.choice("to", &resolutions)?,
-            upstream_incarnation: 0,
-            guarded: Guarded::Yes,
-        })
     }
 
     fn locked_group(&self, name: &str) -> Built<Group> {

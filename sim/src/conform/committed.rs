@@ -45,7 +45,7 @@ const TABLES: &[(&str, &[&str])] = &[
         "edge_group",
         &["downstream", "flow", "policy", "edges", "satisfied", "unsatisfied", "decision"],
     ),
-    ("edge", &["downstream", "upstream", "accepts", "resolution", "upstream_incarnation"]),
+    ("edge", &["downstream", "upstream", "accepts", "resolution", "upstream_incarnation", "input"]),
     (
         "attempt",
         &["execution", "incarnation", "attempt", "epoch", "ending", "reported", "reported_value"],
@@ -134,7 +134,7 @@ pub fn of_model(database: &Database, partition: Partition) -> Vec<String> {
     for row in database.edges() {
         let line = lines.line("edge").add(row.key.downstream.uuid).add(row.key.upstream.uuid);
         let line = line.add(row.accepts.bits()).add(codes::resolution(row.resolution));
-        line.maybe(row.upstream_incarnation);
+        line.maybe(row.upstream_incarnation).maybe(row.input.map(codes::outcome));
     }
     for row in database.attempts() {
         let reported = codes::reported(row.reported);

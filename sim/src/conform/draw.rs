@@ -2,6 +2,7 @@
 //! Never sends anything.
 
 mod feed;
+mod inputs;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -570,6 +571,7 @@ fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
         Verb::ReadGroups | Verb::PendingEdges | Verb::ReadEdges => {
             words(verb).with("keys", &keys(dice, &["c", "d", "n1"], 3))
         }
+        Verb::ReadInputs => inputs::draw(dice, verb),
         Verb::WithPendingEdges | Verb::ReadFedGroups | Verb::ReadAncestry => {
             words(verb).with("keys", &keys(dice, EXISTING, 4))
         }

@@ -14,6 +14,7 @@ mod damage;
 mod feed;
 mod flows;
 mod growth;
+mod inputs;
 mod inserts;
 mod listings;
 mod locks;

@@ -47,6 +47,7 @@ impl Database {
             Some(Dirty::Written(Edge {
                 resolution: Resolution::Pending,
                 upstream_incarnation: None,
+                input: None,
                 ..edge.clone()
             }))
         })

@@ -72,6 +72,7 @@ fn member(number: u16, state: State) -> NewExecution {
             incarnation: 0,
             propagated: false,
             has_in: false,
+            has_inputs: false,
             has_out: false,
             not_before: Timestamp(0),
             deadline: None,
@@ -118,6 +119,7 @@ fn edge(upstream: u16, downstream: u16) -> Edge {
         accepts: AcceptSet::ON_SUCCESS,
         resolution: Resolution::Pending,
         upstream_incarnation: None,
+        input: None,
         passes_as: None,
     }
 }
@@ -127,6 +129,7 @@ fn flip(upstream: u16, downstream: u16) -> EdgeFlip {
         key: edge_key(upstream, downstream),
         resolution: Resolution::Satisfied,
         upstream_incarnation: 0,
+        input: None,
         guarded: Guarded::Yes,
     }
 }

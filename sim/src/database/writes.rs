@@ -158,6 +158,7 @@ fn flipped(edge: &Edge, flip: &EdgeFlip) -> Option<Edge> {
     may_flip(edge, flip).then(|| Edge {
         resolution: flip.resolution,
         upstream_incarnation: Some(flip.upstream_incarnation),
+        input: flip.input,
         ..edge.clone()
     })
 }

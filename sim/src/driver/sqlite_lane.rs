@@ -517,6 +517,7 @@ fn read_back(world: &mut World, backend: &mut Backend, touched: &Touched) -> Res
     let flipped = |edge: Edge, flip: Option<&EdgeFlip>| Edge {
         resolution: flip.map_or(Resolution::Pending, |flip| flip.resolution),
         upstream_incarnation: flip.map(|flip| flip.upstream_incarnation),
+        input: flip.and_then(|flip| flip.input),
         ..edge
     };
     for row in &touched.edges {

@@ -70,6 +70,9 @@ sometimes! {
     AddedDecided "an execution was decided in the extension that added it";
     HeldBack "an actor was held back in the middle of its work";
     RowDamaged "a row was deleted, or made unreadable";
+    LateInput "an edge with a name was satisfied after its join had decided";
+    InputsPassed "a worker was passed inputs along with its lease";
+    InputsPaged "a worker read its inputs in pages";
     DroppedWriter "an actor whose destructor writes was killed";
 }
 
@@ -162,6 +165,13 @@ impl Tally {
         use sluicegate::state::{Cause, Outcome};
         self.commits += 1;
         let resolved = |edge: &sluicegate::storage::Edge| edge.resolution != Resolution::Pending;
+        let late = |edge: &sluicegate::storage::Edge| {
+            let satisfied = edge.resolution == Resolution::Satisfied && edge.input.is_none();
+            satisfied && edge.passes_as.is_some()
+        };
+        if commit.edges.iter().any(|change| change.after.as_ref().is_some_and(late)) {
+            self.sometimes(Sometimes::LateInput);
+        }
         let flipped = commit.edges.iter().any(|change| change.after.as_ref().is_some_and(resolved));
         self.hops += u64::from(flipped);
         if commit.sibling_requests.iter().any(|change| change.after.is_some()) {

@@ -161,6 +161,9 @@ impl Trace {
             Observation::Extended { revision, .. } => 0x8_0b00 | *revision << 20,
             Observation::ReplayAsked { .. } => 0x8_0c00,
             Observation::Replayed { members, .. } => 0x8_0c01 | (members.len() as u64) << 20,
+            Observation::Passed { holder, inputs } => {
+                0x8_0d00 | holder.epoch << 20 | inputs.len() as u64
+            }
             Observation::Granted { holder } => 0x8_0300 | holder.epoch << 20,
             Observation::ListedFlows { flows, .. } => 0x8_0400 | (flows.len() as u64) << 20,
             Observation::ListedExecutions { executions, .. } => {

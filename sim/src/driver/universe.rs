@@ -131,7 +131,8 @@ impl Universe {
     /// A universe of that plan, on the thread's database. Fails if the plan's flow is invalid or
     /// the lane's storage cannot be opened.
     pub fn new(plan: Arc<Plan>) -> Result<Self, String> {
-        let limits = Limits::default();
+        let inputs_max_bytes = plan.inputs_max_bytes;
+        let limits = Limits { inputs_max_bytes, ..Limits::default() };
         let flow = plan.flow.clone().validate(&limits).map_err(|invalid| invalid.to_string())?;
         let stores = match plan.lane {
             LaneKind::Model => Stores::Model,

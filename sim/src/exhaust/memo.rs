@@ -165,7 +165,7 @@ fn hash_rows(hash: &mut Wide, world: &World) {
     }
     hash.mix(2);
     for edge in database.edges() {
-        (edge.resolution, edge.upstream_incarnation).hash(hash);
+        (edge.resolution, edge.upstream_incarnation, edge.input).hash(hash);
     }
     hash.mix(3);
     for flow in database.flows() {

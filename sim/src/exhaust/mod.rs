@@ -139,6 +139,7 @@ impl Settings {
             cancel_batch: sluicegate::Settings::default().cancel_batch,
             hold: None,
             commits: Commits::Synchronous,
+            inputs_max_bytes: sluicegate::flow::Limits::default().inputs_max_bytes,
             heal_after: 0,
             odds: Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
             counting: true,

@@ -109,11 +109,11 @@ fn is_of(flow: &Flow, row: &Execution) -> bool {
     flow.key == row.flow_key()
 }
 
-/// An execution has an out-edge for good once it has one.
+/// An execution has an out-edge for good once it has one, and an input.
 fn gains_an_edge(context: &Context<'_>, before: &Execution, after: &Execution) -> bool {
     let kept = before.has_out == after.has_out;
     let gained = after.has_out && context.mirror.edges_from(after.id).next().is_some();
-    before.has_in == after.has_in && (kept || gained)
+    before.has_in == after.has_in && before.has_inputs <= after.has_inputs && (kept || gained)
 }
 
 /// A flow gets one revision with each extension, and none otherwise.
@@ -141,8 +141,10 @@ fn check_growth(context: &Context<'_>) -> Verdict {
 }
 
 fn knows_its_edges(context: &Context<'_>, row: &Execution) -> bool {
+    let edges = context.mirror.edges_into(row.id);
     row.has_in == context.mirror.group(row.id).is_some()
-        && row.has_in != context.mirror.edges_into(row.id).is_empty()
+        && row.has_inputs == edges.iter().any(|edge| edge.passes_as.is_some())
+        && row.has_in != edges.is_empty()
         && row.has_out == context.mirror.edges_from(row.id).next().is_some()
 }
 

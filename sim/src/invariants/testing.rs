@@ -263,6 +263,7 @@ impl Story {
                 let mut flipped = edge.clone();
                 flipped.resolution = oracle::resolve(edge.accepts, *outcome);
                 flipped.upstream_incarnation = Some(upstream.incarnation);
+                flipped.input = self.input(&flipped, *outcome);
                 commit.edges.push(Change { before: Some(edge.clone()), after: Some(flipped) });
             }
             commit.executions.push(self.change(name, |row| row.propagated = true));
@@ -275,6 +276,13 @@ impl Story {
             self.decide(downstream, &mut commit);
         }
         self.commit(commit)
+    }
+
+    /// What an edge passes on that is resolved now.
+    fn input(&self, edge: &Edge, outcome: Outcome) -> Option<Outcome> {
+        let group = self.mirror.group(edge.key.downstream);
+        let open = group.is_none_or(|group| group.decision == Decision::Undecided);
+        (open && edge.resolution == Resolution::Satisfied).then_some(outcome)
     }
 
     fn decide(&self, downstream: ExecutionId, commit: &mut Commit) {

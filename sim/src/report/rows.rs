@@ -1,8 +1,18 @@
 //! Printed rows in messages, cut to what a reader needs. Pure; leaves every other text alone.
 
 /// Fields that tell a reader nothing in a story.
-const NEVER: [&str; 8] =
-    ["flow", "has_in", "has_out", "retry", "request", "nonce", "payload_hash", "passes_as"];
+const NEVER: [&str; 10] = [
+    "flow",
+    "has_in",
+    "has_inputs",
+    "has_out",
+    "retry",
+    "request",
+    "nonce",
+    "payload_hash",
+    "passes_as",
+    "input",
+];
 /// Values that say that there is nothing to say.
 const EMPTY: [&str; 4] = ["None", "false", "0", "[]"];
 

@@ -259,6 +259,9 @@ impl Story<'_> {
                 let flow = self.names.flow(*flow);
                 format!("is told that it extended {flow} to revision {revision}")
             }
+            Observation::Passed { holder, inputs } => {
+                format!("is passed {} inputs of {}", inputs.len(), name(holder))
+            }
             Observation::Granted { holder } => format!("is given {}", name(holder)),
             Observation::Reported { holder, end, reported } => {
                 format!("is told of {}: {}", name(holder), commit::ended(*end, *reported))

@@ -132,6 +132,7 @@ impl Body for OneEdge {
                 key: edge.key,
                 resolution,
                 upstream_incarnation: edge.upstream_incarnation,
+                input: (undecided && resolution == Resolution::Satisfied).then_some(outcome),
                 guarded: Guarded::Yes,
             }])
             .await?;

@@ -2,6 +2,7 @@
 //! same shapes. Never decides what a handler reports.
 
 pub mod growth;
+pub mod inputs;
 
 use std::collections::BTreeMap;
 

@@ -1,17 +1,18 @@
 //! Storages that are wrong in one way each, and the case that must reject each of them.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::replay::Standing;
-use sluicegate::state::{ClosePolicy, State};
+use sluicegate::state::{ClosePolicy, Outcome, State};
 use sluicegate::storage::conformance::{Concurrency, Subject, run_all, run_some};
 use sluicegate::storage::{
     ChangeId, ClaimQuery, CountQuery, Edge, EdgeFlip, EdgeKey, EdgeListing, Execution,
     ExecutionListing, ExecutionWrite, FedGroup, FeedQuery, FeedRows, Flow, FlowListing, FlowPage,
-    Grant, Group, Guarded, MemberQuery, NewEvent, OverdueScan, Page, PlanQuery, Position, Request,
-    ResultChange, SiblingRequest, StreamHead, StreamId, Subscription, Summary, Tags, Timeline,
-    UnnumberedQuery, UpstreamScan, Verb,
+    Grant, Group, Guarded, Input, InputQuery, MemberQuery, NewEvent, OverdueScan, Page, PlanQuery,
+    Position, Request, ResultChange, SiblingRequest, StreamHead, StreamId, Subscription, Summary,
+    Tags, Timeline, UnnumberedQuery, UpstreamScan, Verb,
 };
 use sluicegate::summary::Counted;
 use sluicegate_sim::database::ModelMutant;
@@ -379,6 +380,50 @@ async fn growth_that_reads_wrongly_is_rejected() {
     ];
     for (case, reply) in replies {
         rejects(case, of_reply(reply)).await;
+    }
+}
+
+#[tokio::test]
+async fn inputs_that_are_wrong_are_rejected() {
+    let replies: [(&str, Tamper); 3] = [
+        ("inputs_come_in_key_order", |_, rows| {
+            change::<Vec<Input>>(rows, |rows| rows.reverse());
+        }),
+        ("results_are_those_of_the_incarnation_that_is_meant", |_, rows| {
+            change::<Vec<Input>>(rows, |rows| {
+                for row in rows.iter_mut() {
+                    row.result = Some(Arc::from(*b"result"));
+                }
+            });
+        }),
+        ("results_are_shown_up_to_a_limit", |_, rows| {
+            change::<Vec<Input>>(rows, |rows| rows.retain(|row| row.result.is_some()));
+        }),
+    ];
+    for (case, reply) in replies {
+        rejects(case, of_reply(reply)).await;
+    }
+    let arguments: [(&str, Tamper); 5] = [
+        ("results_are_shown_up_to_a_limit", |_, query| {
+            change::<InputQuery>(query, |query| query.bytes_max += 1);
+        }),
+        ("inputs_come_in_pages", |_, query| {
+            change::<InputQuery>(query, |query| query.after = None);
+        }),
+        ("inputs_come_in_pages", |_, query| {
+            change::<InputQuery>(query, |query| query.limit = 9);
+        }),
+        ("an_edge_keeps_what_it_passes_on", |_, rows| {
+            change::<Vec<EdgeFlip>>(rows, |rows| rows[0].input = Some(Outcome::Failed));
+        }),
+        ("an_edge_that_is_reset_passes_nothing_on", |verb, keys| {
+            if verb == Verb::ResetEdges {
+                change::<Vec<EdgeKey>>(keys, |keys| keys.truncate(0));
+            }
+        }),
+    ];
+    for (case, reply) in arguments {
+        rejects(case, of_arguments(reply)).await;
     }
 }
 

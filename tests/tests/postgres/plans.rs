@@ -98,11 +98,11 @@ async fn crowd(connection: &mut PgConnection, schema: &str) {
            i
          from generate_series(1, {OTHERS}) as i;
          insert into {schema}.execution (
-           partition, id, flow, state, cause, incarnation, propagated, has_in, has_out, not_before,
-           attempt, charged, give_backs, epoch, finished_at, max_attempts, backoff,
-           backoff_delay_ms, name, kind, lane, priority, namespace, payload
+           partition, id, flow, state, cause, incarnation, propagated, has_in, has_inputs,
+           has_out, not_before, attempt, charged, give_backs, epoch, finished_at, max_attempts,
+           backoff, backoff_delay_ms, name, kind, lane, priority, namespace, payload
          )
-         select 0, id, flow, 4, 1, 0, true, true, true, 0, 1, 1, 0, 2, 0, 4, 1, 0,
+         select 0, id, flow, 4, 1, 0, true, true, false, true, 0, 1, 1, 0, 2, 0, 4, 1, 0,
            'n', 'k', 'default', 0, 'default', ''
          from crowd;
          insert into {schema}.edge_group (

@@ -46,6 +46,7 @@ mod feed;
 mod flows;
 mod groups;
 mod growth;
+mod inputs;
 mod listings;
 mod plans;
 mod replays;
@@ -162,6 +163,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         concurrency::cases,
         feed::cases,
         growth::cases,
+        inputs::cases,
         replays::cases,
     ]
     .into_iter()

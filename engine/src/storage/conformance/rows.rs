@@ -69,6 +69,7 @@ pub(super) fn member(number: u16, state: State) -> NewExecution {
             incarnation: 0,
             propagated: false,
             has_in: state == State::Blocked,
+            has_inputs: false,
             has_out: true,
             not_before: Timestamp(1_000),
             deadline: None,
@@ -116,6 +117,7 @@ pub(super) fn edge(upstream: u16, downstream: u16) -> Edge {
         accepts: AcceptSet::ON_SUCCESS,
         resolution: Resolution::Pending,
         upstream_incarnation: None,
+        input: None,
         passes_as: None,
     }
 }
@@ -151,6 +153,7 @@ pub(super) fn flip(upstream: u16, downstream: u16, resolution: Resolution) -> Ed
         key: edge_key(upstream, downstream),
         resolution,
         upstream_incarnation: 4,
+        input: None,
         guarded: Guarded::Yes,
     }
 }

@@ -4,7 +4,9 @@ use super::rows::{FLOW, OTHER, SUCCEEDED, Seed, edge, flow, id, ids, member, to_
 use super::scene::Scene;
 use super::{Breach, Case, Subject, Verdict, ensure, ensure_same, table};
 use crate::state::State;
-use crate::storage::{CommitError, Consistency, Snapshot, Storage, StorageError, Transaction};
+use crate::storage::{
+    CommitError, Consistency, InputQuery, Snapshot, Storage, StorageError, Transaction,
+};
 
 table! { "transactions";
     a_commit_keeps_everything:
@@ -253,6 +255,8 @@ async fn empty_lists_change_nothing<S: Subject>(scene: Scene<'_, S>) -> Verdict 
     ensure_same!(transaction.reset_edges(&[]).await?, 0, "reset edges");
     ensure_same!(transaction.read_edges(&[]).await?, [], "edges");
     ensure_same!(transaction.read_ancestry(&[]).await?, [], "edges above");
+    let nobody = InputQuery { executions: Vec::new(), after: None, limit: 1, bytes_max: 1 };
+    ensure_same!(transaction.read_inputs(&nobody).await?, [], "inputs");
     ensure_same!(transaction.write_positions(&[]).await?, 0, "written positions");
     transaction.commit().await?;
     nothing_is_there(&scene).await

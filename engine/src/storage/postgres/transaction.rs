@@ -15,6 +15,7 @@ use super::flows::{
     lock_flow, read_fed_groups, read_members, read_request, write_flow, write_joins, write_request,
 };
 use super::growth::{count_edges, read_ancestry, read_edges};
+use super::inputs::read_inputs;
 use super::lent::Lent;
 use super::link::Link;
 use super::parameters::Parameters;
@@ -180,6 +181,7 @@ async fn insert_executions(link: &mut Link, rows: &[NewExecution]) -> Result<()>
         .column(changing().map(|row| i64::from(row.incarnation)))
         .column(changing().map(|row| row.propagated))
         .column(changing().map(|row| row.has_in))
+        .column(changing().map(|row| row.has_inputs))
         .column(changing().map(|row| row.has_out))
         .column(changing().map(|row| row.not_before.0))
         .column(changing().map(|row| row.deadline.map(|at| at.0)))
@@ -235,6 +237,7 @@ async fn insert_edges(link: &mut Link, rows: &[Edge]) -> Result<()> {
         .column(rows.iter().map(|row| i16::from(row.accepts.bits())))
         .column(rows.iter().map(|row| i16::from(codes::resolution(row.resolution))))
         .column(rows.iter().map(|row| row.upstream_incarnation.map(i64::from)))
+        .column(rows.iter().map(|row| row.input.map(|outcome| i16::from(codes::outcome(outcome)))))
         .column(rows.iter().map(|row| row.passes_as.as_deref()));
     link.execute(Verb::InsertEdges, parameters).await.map(drop)
 }
@@ -300,6 +303,7 @@ async fn write_executions(link: &mut Link, rows: &[ExecutionWrite]) -> Result<Ve
         .column(after().map(|row| i64::from(row.incarnation)))
         .column(after().map(|row| row.propagated))
         .column(after().map(|row| row.has_in))
+        .column(after().map(|row| row.has_inputs))
         .column(after().map(|row| row.has_out))
         .column(after().map(|row| row.not_before.0))
         .column(after().map(|row| row.deadline.map(|at| at.0)))
@@ -390,6 +394,7 @@ async fn resolve_edges(link: &mut Link, rows: &[EdgeFlip]) -> Result<Vec<EdgeKey
     let parameters = of_edges(rows.iter().map(|row| &row.key))
         .column(rows.iter().map(|row| i16::from(codes::resolution(row.resolution))))
         .column(rows.iter().map(|row| i64::from(row.upstream_incarnation)))
+        .column(rows.iter().map(|row| row.input.map(|outcome| i16::from(codes::outcome(outcome)))))
         .column(rows.iter().map(|row| row.guarded == Guarded::Yes));
     Ok(sorted(link.read(Verb::ResolveEdges, parameters).await?))
 }

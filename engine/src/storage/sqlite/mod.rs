@@ -8,6 +8,7 @@ mod error;
 mod feed;
 mod flows;
 mod growth;
+mod inputs;
 mod inside;
 mod lent;
 mod listings;

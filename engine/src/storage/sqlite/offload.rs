@@ -8,9 +8,9 @@ use super::pool::Held;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::storage::{
     AttemptKey, ClaimQuery, ConsumerName, CountQuery, EdgeKey, EdgeListing, EventId,
-    ExecutionListing, FeedQuery, Flow, FlowListing, FlowPage, MemberQuery, OverdueScan, Page,
-    PlanQuery, Request, RequestKey, StorageError, StreamHead, StreamId, Submission, SubmissionKey,
-    Subscription, Summary, UnnumberedQuery, UpstreamScan, Verb,
+    ExecutionListing, FeedQuery, Flow, FlowListing, FlowPage, InputQuery, MemberQuery, OverdueScan,
+    Page, PlanQuery, Request, RequestKey, StorageError, StreamHead, StreamId, Submission,
+    SubmissionKey, Subscription, Summary, UnnumberedQuery, UpstreamScan, Verb,
 };
 
 /// Rows that brief work touches at most: what they cost, all in the page cache, is about what the
@@ -49,7 +49,8 @@ impl Effort {
             | Verb::PlanGroups
             | Verb::ReadGrants
             | Verb::ReadEdges
-            | Verb::ReadAncestry => Effort::Long,
+            | Verb::ReadAncestry
+            | Verb::ReadInputs => Effort::Long,
             Verb::ReadFlow | Verb::LockFlow => Effort::Brief,
             _ if rows <= BRIEF_ROWS_MAX => Effort::Brief,
             _ => Effort::Long,
@@ -95,6 +96,7 @@ rows! {
     Request: |_| 1;
     Summary: |_| 1;
     CountQuery: |_| usize::MAX;
+    InputQuery: |query| query.executions.len();
     FlowListing: |listing| listing.page.limit as usize;
     ExecutionListing: |listing| listing.page.limit as usize;
     EdgeListing: |_| usize::MAX;

@@ -116,6 +116,7 @@ fn execution(flow: FlowKey, name: &str, state: State) -> NewExecution {
             incarnation: 0,
             propagated: false,
             has_in: state == State::Blocked,
+            has_inputs: false,
             has_out: true,
             not_before: Timestamp(1_000),
             deadline: None,
@@ -146,6 +147,7 @@ fn edge(flow: FlowKey, upstream: &str, downstream: &str, accepts: AcceptSet) -> 
         accepts,
         resolution: Resolution::Pending,
         upstream_incarnation: None,
+        input: None,
         passes_as: None,
     }
 }

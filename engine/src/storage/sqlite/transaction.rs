@@ -17,6 +17,7 @@ use super::flows::{
     lock_flow, read_fed_groups, read_members, read_request, write_flow, write_joins, write_request,
 };
 use super::growth::{count_edges, read_ancestry, read_edges};
+use super::inputs::read_inputs;
 use super::lent::Lent;
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
@@ -261,6 +262,7 @@ fn insert_executions(session: Session<'_>, rows: &[NewExecution]) -> Result<()> 
             execution.incarnation,
             execution.propagated,
             execution.has_in,
+            execution.has_inputs,
             execution.has_out,
             execution.not_before.0,
             execution.deadline.map(|at| at.0),
@@ -318,6 +320,7 @@ fn insert_edges(session: Session<'_>, rows: &[Edge]) -> Result<()> {
             row.accepts.bits(),
             codes::resolution(row.resolution),
             row.upstream_incarnation,
+            row.input.map(codes::outcome),
             row.passes_as.as_deref(),
         ];
         change(session, sql!(insert_edges), parameters)?;
@@ -409,6 +412,7 @@ fn write_execution(session: Session<'_>, row: &ExecutionWrite) -> Result<usize> 
         after.incarnation,
         after.propagated,
         after.has_in,
+        after.has_inputs,
         after.has_out,
         after.not_before.0,
         after.deadline.map(|at| at.0),
@@ -502,6 +506,7 @@ fn resolve_edges(session: Session<'_>, rows: &[EdgeFlip]) -> Result<Vec<EdgeKey>
         let parameters = params![
             codes::resolution(row.resolution),
             row.upstream_incarnation,
+            row.input.map(codes::outcome),
             row.key.downstream.partition.0,
             row.key.downstream.uuid.as_bytes(),
             row.key.upstream.uuid.as_bytes(),

@@ -20,6 +20,7 @@ impl Story {
             if let Some(outcome) = row.state.outcome() {
                 edge.resolution = oracle::resolve(edge.accepts, outcome);
                 edge.upstream_incarnation = Some(row.incarnation);
+                edge.input = self.input(&edge, outcome);
             }
             group.satisfied += u32::from(edge.resolution == Resolution::Satisfied);
             group.unsatisfied += u32::from(edge.resolution == Resolution::Unsatisfied);

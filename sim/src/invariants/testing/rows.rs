@@ -23,6 +23,7 @@ pub(super) fn newborn(name: &str, has_in: bool, has_out: bool) -> Execution {
         incarnation: 0,
         propagated: false,
         has_in,
+        has_inputs: false,
         has_out,
         not_before: START,
         deadline: None,
@@ -59,6 +60,7 @@ pub(super) fn pending(upstream: &str, downstream: &str, accepts: AcceptSet) -> E
         accepts,
         resolution: Resolution::Pending,
         upstream_incarnation: None,
+        input: None,
         passes_as: None,
     }
 }

@@ -86,6 +86,7 @@ create table sluicegate.execution (
   incarnation int8 not null,
   propagated bool not null,
   has_in bool not null,
+  has_inputs bool not null,
   has_out bool not null,
   not_before int8 not null,
   deadline int8,
@@ -183,9 +184,14 @@ create table sluicegate.edge (
   accepts int2 not null,
   resolution int2 not null,
   upstream_incarnation int8,
+  input int2,
   passes_as text,
   primary key (partition, downstream, upstream),
-  check ((resolution = 0) = (upstream_incarnation is null) and downstream <> upstream)
+  check (
+    (resolution = 0) = (upstream_incarnation is null)
+    and (input is null or resolution = 1)
+    and downstream <> upstream
+  )
 ) with (fillfactor = 55);
 
 create index edge_pending

@@ -64,6 +64,7 @@ returning
   x.incarnation,
   x.propagated,
   x.has_in,
+  x.has_inputs,
   x.has_out,
   x.not_before,
   x.deadline,

@@ -8,6 +8,7 @@ select
   x.incarnation,
   x.propagated,
   x.has_in,
+  x.has_inputs,
   x.has_out,
   x.not_before,
   x.deadline,

@@ -6,6 +6,7 @@ insert into sluicegate.edge (
   accepts,
   resolution,
   upstream_incarnation,
+  input,
   passes_as
 )
 select
@@ -15,6 +16,7 @@ select
   r.accepts,
   r.resolution,
   r.upstream_incarnation,
+  r.input,
   r.passes_as
 from (
   select r.*
@@ -25,7 +27,8 @@ from (
       $4::int2[],
       $5::int2[],
       $6::int8[],
-      $7::text[]
+      $7::int2[],
+      $8::text[]
     ) as r (
       partition,
       downstream,
@@ -33,6 +36,7 @@ from (
       accepts,
       resolution,
       upstream_incarnation,
+      input,
       passes_as
     )
   offset 0

@@ -6,6 +6,7 @@ select
   e.accepts,
   e.resolution,
   e.upstream_incarnation,
+  e.input,
   e.passes_as
 from sluicegate.edge as e
 where e.partition = $1::int4

@@ -7,6 +7,7 @@ select
   e.accepts,
   e.resolution,
   e.upstream_incarnation,
+  e.input,
   e.passes_as
 from (
   select
@@ -39,6 +40,7 @@ cross join lateral (
     e.accepts,
     e.resolution,
     e.upstream_incarnation,
+    e.input,
     e.passes_as
   from sluicegate.edge as e
   where e.partition = g.partition

@@ -6,6 +6,7 @@ select
   e.accepts,
   e.resolution,
   e.upstream_incarnation,
+  e.input,
   e.passes_as
 from (
   select r.*
@@ -20,6 +21,7 @@ cross join lateral (
     e.accepts,
     e.resolution,
     e.upstream_incarnation,
+    e.input,
     e.passes_as
   from sluicegate.edge as e
   where e.partition = r.partition

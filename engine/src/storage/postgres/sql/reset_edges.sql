@@ -2,7 +2,8 @@
 update sluicegate.edge as e
 set
   resolution = 0,
-  upstream_incarnation = null
+  upstream_incarnation = null,
+  input = null
 from (
   select r.*
   from unnest($1::int4[], $2::uuid[], $3::uuid[]) as r (partition, downstream, upstream)

@@ -2,7 +2,8 @@
 update sluicegate.edge as e
 set
   resolution = r.resolution,
-  upstream_incarnation = r.upstream_incarnation
+  upstream_incarnation = r.upstream_incarnation,
+  input = r.input
 from (
   select r.*
   from unnest(
@@ -11,13 +12,15 @@ from (
       $3::uuid[],
       $4::int2[],
       $5::int8[],
-      $6::bool[]
+      $6::int2[],
+      $7::bool[]
     ) as r (
       partition,
       downstream,
       upstream,
       resolution,
       upstream_incarnation,
+      input,
       guarded
     )
   offset 0

@@ -50,6 +50,7 @@ create table execution (
   incarnation integer not null check (incarnation >= 0),
   propagated integer not null check (propagated in (0, 1)),
   has_in integer not null check (has_in in (0, 1)),
+  has_inputs integer not null check (has_inputs in (0, 1)),
   has_out integer not null check (has_out in (0, 1)),
   not_before integer not null,
   deadline integer,
@@ -162,9 +163,11 @@ create table edge (
   accepts integer not null check (accepts between 1 and 31),
   resolution integer not null check (resolution between 0 and 2),
   upstream_incarnation integer check (upstream_incarnation >= 0),
+  input integer check (input between 0 and 4),
   passes_as text,
   primary key (partition, downstream, upstream),
   check ((resolution = 0) = (upstream_incarnation is null)),
+  check (input is null or resolution = 1),
   check (downstream <> upstream)
 ) strict, without rowid;
 

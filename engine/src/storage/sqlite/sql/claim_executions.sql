@@ -50,6 +50,7 @@ returning
   incarnation,
   propagated,
   has_in,
+  has_inputs,
   has_out,
   not_before,
   deadline,

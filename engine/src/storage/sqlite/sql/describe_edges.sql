@@ -6,6 +6,7 @@ select
   e.accepts,
   e.resolution,
   e.upstream_incarnation,
+  e.input,
   e.passes_as
 from edge_group as g
 cross join edge as e

@@ -6,6 +6,7 @@ insert into edge (
   accepts,
   resolution,
   upstream_incarnation,
+  input,
   passes_as
 )
 values (
@@ -15,5 +16,6 @@ values (
   :accepts,
   :resolution,
   :upstream_incarnation,
+  :input,
   :passes_as
 )

@@ -7,6 +7,7 @@ select
   e.accepts,
   e.resolution,
   e.upstream_incarnation,
+  e.input,
   e.passes_as
 from execution as x
 cross join edge_group as g

@@ -8,6 +8,7 @@ select
   incarnation,
   propagated,
   has_in,
+  has_inputs,
   has_out,
   not_before,
   deadline,

@@ -6,6 +6,7 @@ select
   accepts,
   resolution,
   upstream_incarnation,
+  input,
   passes_as
 from edge
 where partition = :partition

@@ -2,7 +2,8 @@
 update edge
 set
   resolution = 0,
-  upstream_incarnation = null
+  upstream_incarnation = null,
+  input = null
 where partition = :partition
 and downstream = :downstream
 and upstream = :upstream

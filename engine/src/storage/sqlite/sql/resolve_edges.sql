@@ -2,7 +2,8 @@
 update edge
 set
   resolution = :resolution,
-  upstream_incarnation = :upstream_incarnation
+  upstream_incarnation = :upstream_incarnation,
+  input = :input
 where partition = :partition
 and downstream = :downstream
 and upstream = :upstream

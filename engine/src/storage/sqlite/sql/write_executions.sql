@@ -6,6 +6,7 @@ set
   incarnation = :incarnation,
   propagated = :propagated,
   has_in = :has_in,
+  has_inputs = :has_inputs,
   has_out = :has_out,
   not_before = :not_before,
   deadline = :deadline,

@@ -369,6 +369,7 @@ fn an_edge_flips_once_unless_its_guard_is_let_go() {
             key: edge(flow, up, down, AcceptSet::ON_DONE).key,
             resolution,
             upstream_incarnation: 4,
+            input: None,
             guarded,
         };
         let satisfied = flip("a", "d", Resolution::Satisfied, Guarded::Yes);

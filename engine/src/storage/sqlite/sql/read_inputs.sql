@@ -1,0 +1,43 @@
+-- Guards nothing: what an execution is passed; results as long as their sum is within the limit.
+-- An edge is an input by what it was when its group decided, not by how its upstream stands now.
+select
+  i.partition,
+  i.downstream,
+  i.upstream,
+  i.passes_as,
+  i.input,
+  i.bytes,
+  iif(i.total <= :bytes_max or i.total = i.bytes, i.result, null) as result
+from (
+  select
+    passed.partition,
+    passed.downstream,
+    passed.upstream,
+    passed.passes_as,
+    passed.input,
+    passed.result,
+    coalesce(length(passed.result), 0) as bytes,
+    sum(coalesce(length(passed.result), 0)) over (order by passed.upstream) as total
+  from (
+    select
+      e.partition,
+      e.downstream,
+      e.upstream,
+      e.passes_as,
+      e.input,
+      iif(e.input = 0 and x.incarnation = e.upstream_incarnation, x.result, null) as result
+    from edge as e
+    left join execution as x
+    on x.partition = e.partition
+    and x.id = e.upstream
+    where e.partition = :partition
+    and e.downstream = :downstream
+    and e.passes_as is not null
+    and e.input is not null
+    and (:after is null or e.upstream > :after)
+    order by e.upstream
+    limit :limit
+  ) as passed
+) as i
+where i.total - i.bytes <= :bytes_max
+order by i.upstream
