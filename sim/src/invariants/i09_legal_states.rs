@@ -298,7 +298,6 @@ mod tests {
     }
 
     pub(super) fn rejects() -> Vec<History> {
-        let quorum = |k| JoinPolicy::Quorum { k, on_satisfied: OnSatisfied::LetRun };
         let mut histories = vec![
             submitted(|row| row.state = State::Active).ends("born active"),
             submitted(|row| row.charged = 1).ends("born charged"),
@@ -393,12 +392,14 @@ mod tests {
             Story::chain().alter("b", |row| row.has_out = true).ends("an edge made up"),
         ]);
         histories.extend(replays());
-        for k in [0, 2, 1 << 31, u32::MAX] {
-            let story = grouped(move |group| group.policy = quorum(k));
-            histories.push(story.ends("quorum out of range"));
-        }
+        histories.extend([0, 2, 1 << 31, u32::MAX].map(quorum));
         histories.extend(damaged());
         histories
+    }
+
+    fn quorum(k: u32) -> History {
+        let policy = JoinPolicy::Quorum { k, on_satisfied: OnSatisfied::LetRun };
+        grouped(move |group| group.policy = policy).ends("quorum out of range")
     }
 
     fn damaged() -> [History; 2] {

@@ -1,13 +1,13 @@
 -- Guards nothing: what an execution is passed; results as long as their sum is within the limit.
 -- An edge is an input by what it was when its group decided, not by how its upstream stands now.
 select
-  i.partition,
-  i.downstream,
-  i.upstream,
-  i.passes_as,
-  i.input,
-  i.bytes,
-  iif(i.total <= :bytes_max or i.total = i.bytes, i.result, null) as result
+  summed.partition,
+  summed.downstream,
+  summed.upstream,
+  summed.passes_as,
+  summed.input,
+  summed.bytes,
+  iif(summed.total <= :bytes_max or summed.total = summed.bytes, summed.result, null) as result
 from (
   select
     passed.partition,
@@ -38,6 +38,6 @@ from (
     order by e.upstream
     limit :limit
   ) as passed
-) as i
-where i.total - i.bytes <= :bytes_max
-order by i.upstream
+) as summed
+where summed.total - summed.bytes <= :bytes_max
+order by summed.upstream
