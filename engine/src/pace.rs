@@ -34,6 +34,7 @@ impl Pace {
     }
 
     /// Begins anew.
+    #[cfg(any(feature = "system", test))]
     pub(crate) fn reset(&mut self) {
         self.next = self.least;
     }
