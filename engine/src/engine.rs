@@ -1,6 +1,6 @@
 //! The public handle. Draws what a call needs once, runs its transaction and tells the dispatchers;
-//! holds no state of any flow; what it
-//! remembers of rows that fail costs time when it is lost, and nothing else.
+//! holds no state of any flow; what it remembers of rows that fail costs time when it is lost, and
+//! nothing else.
 
 mod attempts;
 mod reads;
@@ -24,7 +24,7 @@ use crate::identity::{
 use crate::operations::cancel::{
     CancelExecution, CancelFlow, CancelReport, CancelledExecution, Cancelling,
 };
-use crate::operations::claim::{Claim, ClaimRequest, LeaseToken, Sent};
+use crate::operations::claim::{Claim, ClaimRequest, LeaseToken};
 use crate::operations::complete_and_claim::CompleteAndClaim;
 use crate::operations::describe::{self, Explanation, FlowDescription};
 use crate::operations::extend::{Extend, Extended};
@@ -214,15 +214,9 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         }
         let pass = self.pass();
         let mut body = self.claiming(request, pass.quarantine());
-        loop {
-            let granted =
-                transact(&self.storage, &self.environment, &self.settings.budget, &body).await;
-            if !pass.passes_over(&granted, &mut body.except) {
-                pass.has_read(granted.iter().flatten().map(|one| &one.grant));
-                return granted;
-            }
-            body.request.sent = Sent::Again;
-        }
+        let granted = pass.around_unreadable(&mut body).await?;
+        pass.has_read(granted.iter().map(|one| &one.grant));
+        Ok(granted)
     }
 
     fn claiming(&self, request: ClaimRequest, except: Vec<ExecutionId>) -> Claim {
@@ -276,16 +270,8 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         let pass = self.pass();
         let claim = self.claiming(request, pass.quarantine());
         let mut body = CompleteAndClaim { reporting, claim };
-        let (replies, grants) = loop {
-            let done =
-                transact(&self.storage, &self.environment, &self.settings.budget, &body).await;
-            if !pass.passes_over(&done, &mut body.claim.except) {
-                let (replies, grants) = done?;
-                pass.has_read(grants.iter().map(|one| &one.grant));
-                break (replies, grants);
-            }
-            body.claim.request.sent = Sent::Again;
-        };
+        let (replies, grants) = pass.around_unreadable(&mut body).await?;
+        pass.has_read(grants.iter().map(|one| &one.grant));
         self.notify_finished(&body.reporting, &replies);
         Ok((replies, grants))
     }
@@ -337,13 +323,7 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         let flow = self.settings.partitions.key(flow);
         let (pass, batch) = (self.pass(), self.settings.cancel_batch);
         let mut body = CancelFlow { flow, policy, request, batch, except: pass.quarantine() };
-        let report = loop {
-            let done =
-                transact(&self.storage, &self.environment, &self.settings.budget, &body).await;
-            if !pass.passes_over(&done, &mut body.except) {
-                break done??;
-            }
-        };
+        let report = pass.around_unreadable(&mut body).await??;
         if !report.cancelled.is_empty() {
             self.environment.notify(Notice { partition: flow.partition });
         }
@@ -373,7 +353,7 @@ impl<S: Storage, E: Environment> Engine<S, E> {
             let (mut done, batch) = (reconcile::Report::default(), self.settings.cancel_batch);
             let drained = cancel_backlog::drain(self.pass(), key, batch, &mut done).await?;
             opened = drained.opened;
-            if let (Some(execution), 0) = (drained.except.first(), done.reconciled) {
+            if let (Some(execution), 0) = (drained.passed_over.first(), done.reconciled) {
                 let reason = "the cancel of its flow waits for it to be mended".to_owned();
                 return Err(EngineError::Unreadable { execution: *execution, reason });
             }

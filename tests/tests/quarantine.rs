@@ -92,6 +92,26 @@ async fn a_cancel_leaves_what_cannot_be_read_and_says_so() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_read_is_in_the_way_of_no_other_flow() {
+    let storage = SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
+    let settings = Settings { cancel_batch: 1, ..Settings::default() };
+    let engine = Engine::new(storage, SystemEnvironment::new(), settings);
+    let submit = async |names: &[&str]| {
+        let named = names.iter().fold(FlowSpec::builder(), |spec, name| spec.execution(*name));
+        engine.submit(named.build()).await.expect("the flow is valid").flow()
+    };
+    submit(&["spoilt"]).await;
+    spoil(&engine, "update execution set backoff = 9");
+    let flow = submit(&["x", "y"]).await;
+    assert_eq!(claimed(&engine).await, sorted(flow, &["x", "y"]));
+    assert_eq!(engine.failing().len(), 1, "the other flow's is in quarantine");
+    let request = engine.request_id();
+    let report = engine.cancel_flow_and_wait(flow.id, ClosePolicy::CancelPending, request).await;
+    let report = report.expect("both run on, and none of them is in quarantine");
+    assert_eq!((report.cancelled, report.progress), (Vec::new(), Cancelling::Done));
+}
+
+#[tokio::test]
 async fn a_group_that_cannot_be_read_is_in_nobody_elses_way() {
     let (engine, flow) = submitted(&[("a", "b"), ("a", "c")]).await;
     spoil(

@@ -9,6 +9,7 @@ use crate::mutants::mutated;
 use crate::operations::cancel::cancelled;
 use crate::operations::finish::{self, Move};
 use crate::policy::{Decision, OnSatisfied};
+use crate::reconcile::PassesOver;
 use crate::state::Cause;
 use crate::storage::{Execution, FedGroup, PendingEdge, Result, SiblingRequest, Transaction};
 use crate::transact::{Body, Run, Verdict};
@@ -80,6 +81,16 @@ pub(crate) struct Drained {
     pub served: usize,
     /// The batch was full: there may be more to cancel.
     pub more: bool,
+}
+
+impl PassesOver for SiblingDrain {
+    fn except(&self) -> &[ExecutionId] {
+        &self.except
+    }
+
+    fn pass_over(&mut self, execution: ExecutionId) {
+        self.except.push(execution);
+    }
 }
 
 impl Body for SiblingDrain {

@@ -10,6 +10,7 @@ use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::mutants::mutated;
 use crate::operations::call::{Call, Opened};
 use crate::operations::finish::{self, Move};
+use crate::reconcile::PassesOver;
 use crate::state::{Cause, ClosePolicy, Outcome, State};
 use crate::storage::{
     AttemptEnd, Execution, Flow, Inserted, MemberQuery, Reported, Request, RequestKey, Result,
@@ -87,8 +88,8 @@ pub(crate) struct Batch {
     pub cancelled: Vec<ExecutionId>,
     /// How many were looked at and have not ended: they run out.
     pub running: u64,
-    /// How many were passed over, because they cannot be read.
-    pub passed_over: u64,
+    /// Those that were passed over, because they cannot be read.
+    pub passed_over: Vec<ExecutionId>,
     /// The last that was looked at; none once all of them were.
     pub next: Option<ExecutionId>,
 }
@@ -114,9 +115,9 @@ impl Batch {
         if members.is_empty() {
             return Ok(Self::default());
         }
-        let mut keys: Vec<ExecutionId> = members.iter().map(|member| member.id).collect();
-        keys.retain(|id| !except.contains(id));
-        let passed_over = (members.len() - keys.len()) as u64;
+        let ids = members.iter().map(|member| member.id);
+        let (passed_over, keys): (Vec<ExecutionId>, Vec<ExecutionId>) =
+            ids.partition(|id| except.contains(id));
         let rows = match mutated!(P59) {
             true => transaction.take_executions(&keys).await?,
             false => transaction.lock_executions(&keys).await?,
@@ -183,6 +184,16 @@ pub(crate) struct CancelFlow {
     pub(crate) except: Vec<ExecutionId>,
 }
 
+impl PassesOver for CancelFlow {
+    fn except(&self) -> &[ExecutionId] {
+        &self.except
+    }
+
+    fn pass_over(&mut self, execution: ExecutionId) {
+        self.except.push(execution);
+    }
+}
+
 impl Body for CancelFlow {
     type Out = Result<CancelReport, EngineError>;
 
@@ -227,10 +238,10 @@ impl CancelFlow {
         assert!(written == 1, "a locked flow vanished");
         let batch = Batch::cancel(transaction, flow, None, self.batch, &self.except).await?;
         let remaining = match batch.next {
-            None => batch.passed_over,
+            None => batch.passed_over.len() as u64,
             after => {
                 let rest = MemberQuery { flow: self.flow, after, limit: u32::MAX };
-                transaction.read_members(&rest).await?.len() as u64 + batch.passed_over
+                transaction.read_members(&rest).await?.len() as u64 + batch.passed_over.len() as u64
             }
         };
         if (remaining > 0 || batch.running > 0) && !mutated!(P30) {

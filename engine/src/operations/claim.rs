@@ -10,6 +10,7 @@ use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::mutants::mutated;
 use crate::operations::finish::record_changes;
 use crate::operations::inputs::{Claimed, Found, carry};
+use crate::reconcile::PassesOver;
 use crate::storage::{ClaimQuery, Grant, Result, Transaction};
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
@@ -141,6 +142,18 @@ impl Body for Claim {
         record_changes(transaction, &flows_of(&grants)).await?;
         let claimed = self.carry(transaction, grants, Found::Granted).await?;
         Ok(Verdict::Commit(claimed))
+    }
+}
+
+impl PassesOver for Claim {
+    fn except(&self) -> &[ExecutionId] {
+        &self.except
+    }
+
+    fn pass_over(&mut self, execution: ExecutionId) {
+        self.except.push(execution);
+        // A commit whose answer was lost may have been among the runs before.
+        self.request.sent = Sent::Again;
     }
 }
 

@@ -1,10 +1,12 @@
 //! The turn-over of a worker: reports what it has done and claims what it does next, in one
 //! transaction. Adds no decision of its own.
 
+use crate::identity::ExecutionId;
 use crate::operations::claim::{Claim, flows_of};
 use crate::operations::finish;
 use crate::operations::inputs::{Claimed, Found};
 use crate::operations::report::{Reply, Reporting};
+use crate::reconcile::PassesOver;
 use crate::storage::{Result, Transaction};
 use crate::transact::{Body, Run, Verdict};
 
@@ -12,6 +14,16 @@ use crate::transact::{Body, Run, Verdict};
 pub(crate) struct CompleteAndClaim {
     pub(crate) reporting: Reporting,
     pub(crate) claim: Claim,
+}
+
+impl PassesOver for CompleteAndClaim {
+    fn except(&self) -> &[ExecutionId] {
+        self.claim.except()
+    }
+
+    fn pass_over(&mut self, execution: ExecutionId) {
+        self.claim.pass_over(execution);
+    }
 }
 
 impl Body for CompleteAndClaim {

@@ -5,13 +5,13 @@ use crate::environment::{Environment, Notice};
 use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::operations::cancel::{Batch, Kept, missing_request, stops_ready};
-use crate::reconcile::{Pass, Report, Visited};
+use crate::reconcile::{Pass, PassesOver, Report, Visited};
 use crate::state::{ClosePolicy, State};
 use crate::storage::{
     Consistency, FlowPage, Member, MemberQuery, Request, RequestKey, Result, Scope, Snapshot,
     Storage, Transaction,
 };
-use crate::transact::{Body, Run, Verdict, transact};
+use crate::transact::{Body, Run, Verdict};
 
 /// Flows of one page.
 const PAGE_ROWS: u32 = 100;
@@ -37,6 +37,16 @@ struct Looked {
     by: Option<RequestId>,
     /// Members that it and earlier batches for that call have left running or passed over.
     running: u64,
+}
+
+impl PassesOver for CancelNext {
+    fn except(&self) -> &[ExecutionId] {
+        &self.except
+    }
+
+    fn pass_over(&mut self, execution: ExecutionId) {
+        self.except.push(execution);
+    }
 }
 
 impl Body for CancelNext {
@@ -71,7 +81,7 @@ impl Body for CancelNext {
         };
         let remaining = match &rest {
             Some(rest) => rest.iter().filter(pending).count() as u64,
-            None if batch.next.is_none() => batch.passed_over,
+            None if batch.next.is_none() => batch.passed_over.len() as u64,
             // Done is what only the end of a pass tells; a call that is done stays so.
             None => before.remaining.saturating_sub(seen).max(u64::from(before.remaining > 0)),
         };
@@ -83,7 +93,7 @@ impl Body for CancelNext {
             let written = transaction.write_request(&row).await?;
             assert!(written == 1, "a request vanished under the lock of its flow");
         }
-        let running = running + batch.running + batch.passed_over;
+        let running = running + batch.running + batch.passed_over.len() as u64;
         let looked = Looked { running, by: Some(by), batch };
         let all_ended = match &rest {
             Some(rest) => rest.is_empty(),
@@ -136,7 +146,7 @@ impl CancelNext {
 /// What a pass over the members of a cancelled flow has come to.
 pub(crate) struct Drained {
     /// Members that it passed over, because they cannot be read.
-    pub except: Vec<ExecutionId>,
+    pub passed_over: Vec<ExecutionId>,
     /// The flow is not cancelled, or no longer.
     pub opened: bool,
 }
@@ -150,24 +160,21 @@ pub(crate) async fn drain<S: Storage, E: Environment>(
     batch: u32,
     report: &mut Report,
 ) -> Result<Drained, EngineError> {
-    let Pass { storage, environment, budget, .. } = pass;
     let except = pass.quarantine();
+    let mut passed_over = Vec::new();
     let mut next = CancelNext { flow, by: None, after: None, batch, running: 0, except };
     loop {
-        let looked = transact(storage, environment, budget, &next).await;
-        if pass.passes_over(&looked, &mut next.except) {
-            continue;
-        }
-        let looked = looked?;
+        let looked = pass.around_unreadable(&mut next).await?;
         let done = &looked.batch;
+        passed_over.extend(&done.passed_over);
         report.reconciled += done.cancelled.len() as u64;
         report.noop += done.running;
-        report.errors += done.passed_over;
+        report.errors += done.passed_over.len() as u64;
         if !done.cancelled.is_empty() {
-            environment.notify(Notice { partition: flow.partition });
+            pass.environment.notify(Notice { partition: flow.partition });
         }
         if done.next.is_none() {
-            return Ok(Drained { except: next.except, opened: looked.by.is_none() });
+            return Ok(Drained { passed_over, opened: looked.by.is_none() });
         }
         next = CancelNext { by: looked.by, after: done.next, running: looked.running, ..next };
     }

@@ -18,8 +18,8 @@ use crate::environment::Environment;
 use crate::error::EngineError;
 use crate::identity::ExecutionId;
 use crate::mutants::mutated;
-use crate::storage::Grant;
-use crate::transact::RetryBudget;
+use crate::storage::{Grant, Storage};
+use crate::transact::{Body, RetryBudget, transact};
 
 pub(crate) use clock_watch::{ClockWatch, Reading};
 pub(crate) use failing::Failing;
@@ -46,6 +46,35 @@ impl<S, E> Clone for Pass<'_, S, E> {
 }
 impl<S, E> Copy for Pass<'_, S, E> {}
 
+/// A transaction that can do without executions that cannot be read.
+pub(crate) trait PassesOver: Body {
+    /// Those that it does without.
+    fn except(&self) -> &[ExecutionId];
+    /// Does without one more when it is run again.
+    fn pass_over(&mut self, execution: ExecutionId);
+}
+
+impl<S: Storage, E: Environment> Pass<'_, S, E> {
+    /// Runs a transaction, and again without each execution that turns out not to be readable: it
+    /// is in quarantine from then on.
+    ///
+    /// Errors: those of [`transact`]; `Unreadable` for an execution that it cannot do without.
+    pub(crate) async fn around_unreadable<B: PassesOver>(
+        &self,
+        body: &mut B,
+    ) -> Result<B::Out, EngineError> {
+        loop {
+            let result = transact(self.storage, self.environment, self.budget, body).await;
+            let Err(EngineError::Unreadable { execution, .. }) = &result else { return result };
+            if mutated!(P66) || body.except().contains(execution) {
+                return result;
+            }
+            self.visited(Visited::Unreadable(*execution), &result);
+            body.pass_over(*execution);
+        }
+    }
+}
+
 impl<S, E: Environment> Pass<'_, S, E> {
     /// True if that row is to be visited now: it has not failed, or its pause is over.
     pub(crate) fn is_due(&self, visited: Visited) -> bool {
@@ -55,22 +84,6 @@ impl<S, E: Environment> Pass<'_, S, E> {
     /// The executions in quarantine: a call that needs none of them passes them over.
     pub(crate) fn quarantine(&self) -> Vec<ExecutionId> {
         self.failing.quarantine(self.environment.monotonic())
-    }
-
-    /// True if a call has met an execution that cannot be read and may be made again without it: it
-    /// is in quarantine from now on, and among those that the call passes over.
-    pub(crate) fn passes_over<T>(
-        &self,
-        result: &Result<T, EngineError>,
-        except: &mut Vec<ExecutionId>,
-    ) -> bool {
-        let Err(EngineError::Unreadable { execution, .. }) = result else { return false };
-        if mutated!(P66) || except.contains(execution) {
-            return false;
-        }
-        self.visited(Visited::Unreadable(*execution), result);
-        except.push(*execution);
-        true
     }
 
     /// These can be read: they are in quarantine no more.

@@ -71,11 +71,7 @@ async fn serve<S: Storage, E: Environment>(
         transact(storage, environment, budget, &first).await?;
     }
     loop {
-        let drained = transact(storage, environment, budget, drain).await;
-        if pass.passes_over(&drained, &mut drain.except) {
-            continue;
-        }
-        let drained = drained?;
+        let drained = pass.around_unreadable(drain).await?;
         let changed = drained.cancelled.len() as u64 + drained.served as u64;
         report.reconciled += changed;
         report.noop += u64::from(changed == 0);

@@ -213,8 +213,7 @@ macro_rules! with_verbs {
                 (executions: [$crate::identity::ExecutionId]) -> Vec<$crate::storage::EdgeKey>;
             /// What executions are passed by their upstreams, in key order of the edges: the named
             /// ones of their inbound edges that are inputs, behind `after` and at most `limit` of
-            /// each execution, with the results that
-            /// `InputQuery::shown` leaves them. A result is
+            /// each execution, with the results that `InputQuery::shown` leaves them. A result is
             /// that of an upstream that succeeded, of the incarnation that resolved the edge.
             ReadInputs read_inputs: Read, edge,
                 (query: $crate::storage::InputQuery) -> Vec<$crate::storage::Input>;
