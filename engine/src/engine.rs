@@ -68,6 +68,10 @@ pub struct Settings {
     pub projector_page_rows: u32,
     /// How the feed is numbered and read.
     pub feed: FeedSettings,
+    /// How long flows that are over are kept, and their events; `None` keeps them for ever.
+    /// Longer than any call that names one of them may be repeated: what a flow stored of calls, and
+    /// its idempotency key, go with it.
+    pub keep: Option<Duration>,
 }
 
 impl Default for Settings {
@@ -84,6 +88,7 @@ impl Default for Settings {
             cancel_batch: 1_000,
             projector_page_rows: 100,
             feed: FeedSettings::default(),
+            keep: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::feed::Cursor;
 use crate::flow::InvalidFlow;
-use crate::identity::{ExecutionId, FlowId, FlowKey};
+use crate::identity::{ExecutionId, FlowId};
 use crate::state::State;
 use crate::storage::{Contention, StorageError};
 
@@ -137,9 +137,4 @@ pub(crate) fn invalid(problems: &InvalidFlow) -> EngineError {
 /// A group without its row: the data was damaged, and nothing may be decided from its absence.
 pub(crate) fn missing_group(group: ExecutionId) -> StorageError {
     StorageError::Corrupt(format!("edge group of {group} has no row").into())
-}
-
-/// A flow without its row.
-pub(crate) fn missing_flow(flow: FlowKey) -> StorageError {
-    StorageError::Corrupt(format!("flow {} has no row", flow.id).into())
 }

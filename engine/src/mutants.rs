@@ -82,6 +82,7 @@ mutants! {
     P50 "a policy that cannot be read is taken for AllOf" "I9";
     P51 "the cycle check of an extension sees direct edges only" "I8 I18";
     P52 "replay keeps the incarnation" "I1 I3";
+    P53 "prune removes upstreams of an open flow" "I20";
     P54 "the projector counts before it locks the summary" "I10";
     P55 "the idempotency key is looked up, not claimed" "I16";
     P56 "edges read before the group lock, not after" "I3 I8";
@@ -107,6 +108,9 @@ mutants! {
     S13 "the stored reply of a resume is not found on a re-run" "I16";
     S40 "an edge that is satisfied after the decision becomes an input" "I4";
     S41 "a claim that is repeated comes without its inputs" "I4";
+    S50 "events are taken away and the horizon of their stream stays" "I17";
+    S51 "a flow is pruned while the feed still holds its events" "I20";
+    S52 "whoever opens a flow again leaves the mark that it is over" "I20 I10";
     S30 "commits are acknowledged before they are on the disk" "I19";
 }
 

@@ -8,8 +8,9 @@ use sluicegate::replay::ReplayScope;
 use sluicegate::state::State;
 use sluicegate::state::{ClosePolicy, Outcome};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, AttemptKey, Edge, EventId, EventPosition, Execution, Flow, Group, Input,
-    NewEvent, Position, Reported, Request, Scope, SiblingRequest, Submission, Summary,
+    Attempt, AttemptEnd, AttemptKey, Edge, EventId, EventKey, EventPosition, Execution, Flow,
+    Group, Input, NewEvent, Position, Reported, Request, Scope, SiblingRequest, Submission,
+    SubmissionKey, Summary,
 };
 use sluicegate::summary::FlowStatus;
 use sluicegate::time::Timestamp;
@@ -45,10 +46,16 @@ pub struct Commit {
     pub edges: Vec<Change<Edge>>,
     /// Idempotency keys, new.
     pub submissions: Vec<Submission>,
+    /// Idempotency keys that retention took away.
+    pub submissions_pruned: Vec<SubmissionKey>,
     /// Attempt history, new.
     pub attempts: Vec<Attempt>,
+    /// Attempt history that retention took away.
+    pub attempts_pruned: Vec<AttemptKey>,
     /// Completion events, new.
     pub events: Vec<(EventId, NewEvent)>,
+    /// Completion events that retention took away.
+    pub events_pruned: Vec<EventKey>,
     /// Places in the feed, as they were given out.
     pub positions: Vec<EventPosition>,
     /// Flows that had been cancelled already when this transaction first read the clock, which it
@@ -234,6 +241,15 @@ pub enum Observation {
         subscriber: u8,
         /// The only namespace that it wants events of.
         namespace: Option<Arc<str>>,
+        /// The place behind which it goes on.
+        from: Position,
+    },
+    /// A subscriber was told that the events right behind its cursor are gone.
+    Expired {
+        /// Which subscriber.
+        subscriber: u8,
+        /// The place behind which the feed begins, as it was told.
+        oldest: Position,
     },
     /// An event of the feed was handed to a subscriber.
     Delivered {

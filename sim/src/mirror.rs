@@ -4,6 +4,7 @@
 mod closings;
 mod damage;
 mod feed;
+mod retention;
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
@@ -21,6 +22,8 @@ pub use damage::{Damaged, Waiting};
 pub use feed::Forgotten;
 
 use crate::history::{Change, Commit, Holder};
+
+use retention::Pruned;
 
 /// A row that knows its key.
 pub trait Row: Clone {
@@ -84,6 +87,7 @@ pub struct Mirror {
     positions: Vec<EventPosition>,
     forgotten: Forgotten,
     damaged: BTreeSet<Damaged>,
+    pruned: Pruned,
     commits: u64,
     clock_highest: Timestamp,
 }
@@ -114,6 +118,7 @@ impl Mirror {
         self.positions.clear();
         self.forgotten = Forgotten::default();
         self.damaged.clear();
+        self.pruned.clear();
         self.commits = 0;
         self.clock_highest = Timestamp::default();
     }
@@ -143,6 +148,7 @@ impl Mirror {
             self.events.put(Events { key, count, outcome, commit: self.commits });
         }
         self.positions.extend_from_slice(&commit.positions);
+        self.prune(commit);
     }
 
     fn index_edges(&mut self, changes: &[Change<Edge>]) {

@@ -167,6 +167,9 @@ pub struct Plan {
     /// Who is held back, and when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// Reconcilers take away what is over. Follows from the seed, not from a choice.
+    #[serde(default)]
+    pub prunes: bool,
     /// Bytes of results that a lease carries.
     #[serde(default = "inputs_max_bytes")]
     pub inputs_max_bytes: u64,
@@ -181,6 +184,9 @@ pub struct Plan {
 
 /// Statements of an actor before one of which it may be held back.
 const HOLD_STATEMENTS: u16 = 24;
+
+/// Of so many universes one has reconcilers that prune.
+const PRUNES_EVERY: u64 = 8;
 
 /// The batch of plans that do not name one.
 fn cancel_batch() -> u32 {
@@ -361,6 +367,7 @@ impl Campaign {
             },
             commits,
             hold,
+            prunes: ids_seed % PRUNES_EVERY == 5 && self.engine == EngineKind::Sluicegate,
             inputs_max_bytes,
             faults,
             faults_max,

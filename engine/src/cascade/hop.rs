@@ -59,6 +59,9 @@ impl Body for Hop {
             MarkPropagated { upstreams }.run(transaction, run).await?;
             return Ok(Verdict::Commit(Hopped { settled, ..Hopped::default() }));
         }
+        if groups.len() < self.plan.groups.len() {
+            return self.beside_missing(transaction, &groups).await.map(Verdict::Rollback);
+        }
         let resolved =
             groups.values().all(|group| group.satisfied + group.unsatisfied == group.edges);
         if resolved && !groups.is_empty() && !self.plan.repair {
@@ -141,12 +144,30 @@ impl Hop {
         } else {
             transaction.lock_groups(keys).await?
         };
-        let groups: BTreeMap<ExecutionId, Group> =
-            rows.into_iter().map(|group| (group.downstream, group)).collect();
-        match keys.iter().find(|key| !groups.contains_key(key)) {
-            Some(_) if mutated!(P10) => Ok(groups),
-            Some(missing) => Err(missing_group(*missing)),
-            None => Ok(groups),
+        Ok(rows.into_iter().map(|group| (group.downstream, group)).collect())
+    }
+
+    /// What a hop comes to that was planned over groups which are not there. Together with their
+    /// executions they were taken away, since the flow was kept for long enough: what is left of
+    /// the plan is planned anew. Alone they are damaged.
+    async fn beside_missing<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        groups: &BTreeMap<ExecutionId, Group>,
+    ) -> Result<Hopped> {
+        let missing = self.plan.groups.iter().filter(|id| !groups.contains_key(id)).copied();
+        let missing: BTreeSet<ExecutionId> = missing.collect();
+        let asked: BTreeSet<ExecutionId> =
+            missing.iter().chain(&self.plan.upstreams).copied().collect();
+        let asked: Vec<ExecutionId> = asked.into_iter().collect();
+        let found = transaction.lock_executions(&asked).await?;
+        let found: BTreeSet<ExecutionId> = found.into_iter().map(|row| row.id).collect();
+        match missing.intersection(&found).next() {
+            Some(damaged) => Err(missing_group(*damaged)),
+            None => {
+                let gone = asked.into_iter().filter(|id| !found.contains(id));
+                Ok(Hopped { settled: gone.collect(), ..Hopped::default() })
+            }
         }
     }
 

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::missing_flow;
 use crate::identity::{ExecutionId, FlowKey};
 use crate::mutants::mutated;
 use crate::operations::cancel::cancelled;
@@ -101,9 +100,11 @@ impl Body for SiblingDrain {
         transaction: &mut T,
         _run: Run,
     ) -> Result<Verdict<Drained>> {
-        let Some(_) = transaction.lock_flow(&self.flow).await? else {
-            return Err(missing_flow(self.flow));
-        };
+        if transaction.lock_flow(&self.flow).await?.is_none() {
+            // Its time was over, and nothing of it is left.
+            let drained = Drained { cancelled: Vec::new(), served: 0, more: false };
+            return Ok(Verdict::Rollback(drained));
+        }
         let groups: Vec<ExecutionId> = self.requests.iter().map(|request| request.group).collect();
         let pending = transaction.pending_edges(&groups).await?;
         let open = pending.iter().filter(|edge| !edge.upstream_state.is_terminal());

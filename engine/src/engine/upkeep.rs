@@ -8,8 +8,8 @@ use crate::environment::Environment;
 use crate::error::EngineError;
 use crate::identity::{FlowId, RequestId};
 use crate::operations::tag::{self, SetTag};
-use crate::reconcile::{FailingRow, Visited};
-use crate::storage::{Consistency, Snapshot, Storage};
+use crate::reconcile::{self, FailingRow, Visited, retention};
+use crate::storage::{Consistency, Scope, Snapshot, Storage};
 use crate::transact::transact;
 
 impl<S: Storage, E: Environment> Engine<S, E> {
@@ -25,6 +25,20 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// is mended.
     pub fn retry_failing(&self, row: Visited) {
         self.failing.forget(row);
+    }
+
+    /// One tick of retention: takes away events, and then flows, that are over for at least
+    /// [`Settings::keep`](crate::Settings::keep); nothing unless that is set. A flow goes as a whole, once none of its
+    /// events is left in the feed: see [`Engine::cursor_oldest`]. Its idempotency key is free again
+    /// then.
+    ///
+    /// A scope that names a namespace or an instance tag leaves events alone, whose stream is one
+    /// for all. Errors: of the scans; flows that fail are counted and found again by the next tick.
+    pub async fn retention_tick(&self, scope: &Scope) -> Result<reconcile::Report, EngineError> {
+        match self.settings.keep {
+            None => Ok(reconcile::Report::default()),
+            Some(keep) => retention::tick(self.pass(), scope, keep).await,
+        }
     }
 
     /// Hangs a tag on a flow: a value under a dotted name, which is of the form

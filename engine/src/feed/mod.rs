@@ -106,7 +106,7 @@ impl FeedEvent {
 }
 
 /// One statement: the events above a position and the head of the stream.
-async fn read<S: Storage>(
+pub(crate) async fn read<S: Storage>(
     storage: &S,
     after: Position,
     scope: &Scope,
@@ -145,6 +145,6 @@ pub(crate) async fn page<S: Storage>(
     })
 }
 
-fn missing_head() -> StorageError {
+pub(crate) fn missing_head() -> StorageError {
     StorageError::Corrupt("the stream of completion events has no head".into())
 }

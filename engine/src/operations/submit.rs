@@ -13,8 +13,8 @@ use crate::policy::Decision;
 use crate::reconcile::summary;
 use crate::state::State;
 use crate::storage::{
-    Definition, Edge, EdgeKey, Execution, Flow, Group, Inserted, NewExecution, Resolution, Result,
-    Submission, SubmissionKey, Summary, Transaction,
+    Contention, Definition, Edge, EdgeKey, Execution, Flow, Group, Inserted, NewExecution,
+    Resolution, Result, StorageError, Submission, SubmissionKey, Summary, Transaction,
 };
 use crate::summary::Tally;
 use crate::time::Timestamp;
@@ -167,8 +167,8 @@ impl Body for Submit {
             transaction.insert_submission(submission).await?;
         } else if let Some(submission) = &self.submission
             && transaction.insert_submission(submission).await? == Inserted::Exists
-            && let Some(row) = transaction.read_submission(&submission.key).await?
         {
+            let row = transaction.read_submission(&submission.key).await?.ok_or_else(pruned)?;
             let by = format!("idempotency key `{}`", submission.key.key);
             return Ok(self.existing(&by, row.flow, row.content_hash, row.request));
         }
@@ -176,8 +176,7 @@ impl Body for Submit {
         let now = transaction.clock().await?;
         let flow = Flow { created_at: now, ..self.flow.clone() };
         if transaction.insert_flow(&flow).await? == Inserted::Exists {
-            let row = transaction.read_flow(&flow.key).await?;
-            let row = row.ok_or_else(|| crate::error::missing_flow(flow.key))?;
+            let row = transaction.read_flow(&flow.key).await?.ok_or_else(pruned)?;
             let by = format!("flow id `{}`", flow.key.id);
             return Ok(self.existing(&by, row.key, row.content_hash, row.request));
         }
@@ -194,6 +193,12 @@ impl Body for Submit {
         }
         Ok(Verdict::Commit(Ok(Submitted::Created(flow.key))))
     }
+}
+
+/// What was there when it was looked for is gone a statement later: retention has taken it away
+/// in between. The whole call is made again.
+fn pruned() -> StorageError {
+    StorageError::Contention(Contention::Serialization)
 }
 
 /// The executions, by index, into which an edge leads that has a name for what it passes on.

@@ -33,6 +33,8 @@ pub enum Visited {
     Backlog(FlowKey),
     /// A flow whose summary is behind.
     Summary(FlowKey),
+    /// A flow that has been kept for long enough.
+    Retention(FlowKey),
     /// An execution whose row, or whose group's row, cannot be read: it is in quarantine. Claims
     /// and cancels pass it over until its pause is over, and then look whether it was mended.
     Unreadable(ExecutionId),

@@ -6,6 +6,7 @@ mod clock_watch;
 pub mod dependency;
 mod failing;
 pub mod reaper;
+pub(crate) mod retention;
 pub mod siblings;
 pub(crate) mod summary;
 #[cfg(feature = "system")]

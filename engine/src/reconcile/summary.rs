@@ -69,7 +69,7 @@ struct Project {
 enum Projected {
     /// It counted the flow and stored the summary.
     Stored,
-    /// Another projector had taken the change rows.
+    /// Another projector had taken the change rows, or the flow is gone.
     Nothing,
 }
 
@@ -89,7 +89,13 @@ impl Body for Project {
             false => None,
         };
         let locked = transaction.lock_summaries(&[flow]).await?;
-        let before = *locked.first().ok_or_else(|| missing_summary(flow))?;
+        let Some(before) = locked.first().copied() else {
+            return match transaction.read_flow(&flow).await? {
+                Some(_) => Err(missing_summary(flow)),
+                // Its time was over, and nothing of it is left.
+                None => Ok(Verdict::Rollback(Projected::Nothing)),
+            };
+        };
         let changes = transaction.delete_flow_changes(&flow).await?;
         let Some(last) = changes.last().copied() else {
             return Ok(Verdict::Rollback(Projected::Nothing));
@@ -132,7 +138,8 @@ pub(crate) fn first(flow: FlowKey, tally: &Tally) -> Summary {
 /// The summary without the mark that its flow is over, if it has it. The numbers are those of the
 /// last projection; whoever re-opens a flow leaves a change row, so that the next one counts it.
 pub(crate) fn reopened(row: &Summary) -> Option<Summary> {
-    row.status.is_terminal().then_some(Summary { status: FlowStatus::Open, ended_at: None, ..*row })
+    let marked = row.status.is_terminal() && !mutated!(S52);
+    marked.then_some(Summary { status: FlowStatus::Open, ended_at: None, ..*row })
 }
 
 /// A stored summary in the published words.

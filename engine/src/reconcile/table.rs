@@ -62,6 +62,8 @@ reconcilers! {
     Summary, "summary", every Duration::from_secs(5), by summary_tick;
     /// Events that have no place in the feed yet.
     Sequencer, "sequencer", every Duration::from_millis(500), by sequencer_tick;
+    /// Events and flows that have been kept for long enough.
+    Retention, "retention", every Duration::from_mins(1), by retention_tick;
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! The rows behind a flow's summary that cross the storage seam. Plain data.
 
-use crate::identity::FlowKey;
+use uuid::Uuid;
+
+use crate::identity::{FlowId, FlowKey, Partition};
+use crate::storage::Scope;
 use crate::summary::{FlowStatus, StateCounts};
 use crate::time::Timestamp;
 
@@ -22,6 +25,36 @@ pub struct Summary {
     /// The highest number of the change rows that it includes. Says nothing of lower numbers: a
     /// transaction that drew one may commit later.
     pub last_change: ChangeId,
+}
+
+/// A flow that is over.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EndedFlow {
+    /// When its last execution ended.
+    pub ended_at: Timestamp,
+    /// The flow.
+    pub flow: FlowKey,
+}
+
+impl EndedFlow {
+    /// Before every flow.
+    pub const FIRST: EndedFlow = EndedFlow {
+        ended_at: Timestamp(i64::MIN),
+        flow: FlowKey { partition: Partition(0), id: FlowId(Uuid::nil()) },
+    };
+}
+
+/// A page of flows that are over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndedScan {
+    /// Which flows; applied before the limit.
+    pub scope: Scope,
+    /// Those that had ended by then.
+    pub ended_by: Timestamp,
+    /// Exclusive cursor.
+    pub after: Option<EndedFlow>,
+    /// At most so many.
+    pub limit: u32,
 }
 
 /// What is counted of a flow.

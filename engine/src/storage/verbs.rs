@@ -225,6 +225,38 @@ macro_rules! with_verbs {
             /// Makes edges of locked groups pending again, whatever they were, so that no
             /// incarnation has resolved them; returns how many it found.
             ResetEdges reset_edges: Write, edge, (keys: [$crate::storage::EdgeKey]) -> u64;
+            /// How many completion events these executions have, of all incarnations, with a
+            /// position or without.
+            CountEvents count_events: Read, completion_event,
+                (executions: [$crate::identity::ExecutionId]) -> u64;
+            /// Takes away the history of locked executions; returns how many attempts it had.
+            DeleteAttempts delete_attempts: Write, attempt,
+                (executions: [$crate::identity::ExecutionId]) -> u64;
+            /// Takes away the edges into locked groups; returns how many there were.
+            DeleteEdges delete_edges: Write, edge,
+                (groups: [$crate::identity::ExecutionId]) -> u64;
+            /// Takes away locked groups; returns how many it found.
+            DeleteGroups delete_groups: Write, edge_group,
+                (groups: [$crate::identity::ExecutionId]) -> u64;
+            /// Takes away locked executions; returns how many it found.
+            DeleteExecutions delete_executions: Write, execution,
+                (executions: [$crate::identity::ExecutionId]) -> u64;
+            /// Takes away the records of every call on a locked flow; returns how many there were.
+            DeleteRequests delete_requests: Write, request,
+                (flow: $crate::identity::FlowKey) -> u64;
+            /// Takes away the idempotency key under which a locked flow was submitted, so that it
+            /// is free again; returns how many it had.
+            DeleteSubmission delete_submission: Write, submission,
+                (flow: $crate::identity::FlowKey) -> u64;
+            /// Takes away a locked summary; returns how many it found.
+            DeleteSummary delete_summary: Write, flow_summary,
+                (flow: $crate::identity::FlowKey) -> u64;
+            /// Takes away a locked flow, and nothing that belongs to it; returns how many it found.
+            DeleteFlow delete_flow: Write, flow, (flow: $crate::identity::FlowKey) -> u64;
+            /// Takes away events that have a position, of the stream whose head is locked; returns
+            /// how many it found. An event without a position stays.
+            DeleteEvents delete_events: Write, completion_event,
+                (keys: [$crate::storage::EventKey]) -> u64;
             /// Locks the head of a stream and returns it as it stands once its lock is held.
             LockStreamHead lock_stream_head: Lock, stream_head,
                 (stream: $crate::storage::StreamId) -> Option<$crate::storage::StreamHead>;
@@ -303,6 +335,10 @@ macro_rules! with_verbs {
             /// Flows that have change rows, in key order, each once.
             ScanFlowChanges scan_flow_changes: Read, flow_change,
                 (page: $crate::storage::FlowPage) -> Vec<$crate::identity::FlowKey>;
+            /// Flows that are over, in the order in which they ended: those whose summaries say that
+            /// they had ended by then. One without a flow is left out.
+            ScanEndedFlows scan_ended_flows: Read, flow_summary,
+                (scan: $crate::storage::EndedScan) -> Vec<$crate::storage::EndedFlow>;
             /// The summary of a flow, if there is one.
             DescribeSummary describe_summary: Read, flow_summary,
                 (key: $crate::identity::FlowKey) -> Option<$crate::storage::Summary>;

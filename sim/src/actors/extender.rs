@@ -93,8 +93,12 @@ async fn extend<S: Storage>(stage: &Stage<S>, flow: FlowKey, additions: &Additio
                 | EngineError::Refused(_)
                 | EngineError::FlowNotFound(_),
             ) => {
-                // What an earlier call has done is found, never refused, unless it was lost.
-                let kept = world(|world| world.commits == Commits::Synchronous);
+                // What an earlier call has done is found, never refused, unless it was lost or its
+                // flow is gone.
+                let kept = world(|world| {
+                    let pruned = world.judge.mirror().has_pruned();
+                    world.commits == Commits::Synchronous && !pruned
+                });
                 assert!(told == 0 || !kept, "an extension was refused when it was repeated");
                 world(|world| world.tally.sometimes(Sometimes::ExtensionRefused));
                 return true;

@@ -34,7 +34,8 @@ pub(crate) enum Role {
     Dispatcher,
     /// Runs the reconcilers.
     Reconciler,
-    /// Cancels the flow or an execution, exchanges the policy of a join, or hangs a tag on a flow.
+    /// Cancels the flow or an execution, replays, exchanges the policy of a join, hangs a tag on a
+    /// flow, or prunes.
     Operator,
     /// Brings summaries up to date.
     Projector,
@@ -105,6 +106,8 @@ pub(crate) struct Stage<S> {
     pub(crate) operated: bool,
     /// Somebody resumes what is suspended.
     pub(crate) resumed: bool,
+    /// Reconcilers take away what is over.
+    pub(crate) prunes: bool,
 }
 
 impl<S: Storage> Stage<S> {

@@ -4,6 +4,7 @@
 
 mod cancel_execution;
 mod cancel_flow;
+pub(crate) mod prune;
 mod replay;
 mod set_policy;
 mod set_tag;
@@ -56,6 +57,7 @@ acts! {
     set_policy 1;
     replay 4;
     set_tag 1;
+    prune 2;
 }
 
 pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {

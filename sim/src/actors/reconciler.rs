@@ -5,6 +5,7 @@ use sluicegate::reconcile::Report;
 use sluicegate::storage::{Scope, Storage};
 
 use crate::actors::{Progress, Stage, Sweeps};
+use crate::driver::world::world;
 use crate::plan::EngineKind;
 use crate::specimens::published;
 
@@ -37,6 +38,10 @@ async fn sweep<S: Storage>(stage: &Stage<S>) -> Result<Report, EngineError> {
     }
     if stage.operated && stage.kind == EngineKind::Sluicegate {
         ticks.push(stage.engine.cancel_backlog_tick(&scope).await);
+    }
+    // Retention is longer than anybody repeats a submit.
+    if stage.prunes && world(|world| world.clients_left == 0) {
+        ticks.push(stage.engine.retention_tick(&scope).await);
     }
     let mut report = Report::default();
     for tick in ticks {

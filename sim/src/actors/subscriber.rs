@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sluicegate::EngineError;
 use sluicegate::feed::{FeedEvent, FeedEventKind};
 use sluicegate::identity::FlowKey;
 use sluicegate::storage::{Scope, Storage};
@@ -19,7 +20,8 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
     let Ok(mut consumer) = stage.engine.consumer(&name, scope).await else {
         return Progress::Failed;
     };
-    stage.observe(&Observation::Subscribed { subscriber: stage.nth, namespace });
+    let (subscriber, from) = (stage.nth, consumer.cursor().position);
+    stage.observe(&Observation::Subscribed { subscriber, namespace, from });
     let mut delivered = false;
     loop {
         match consumer.try_next().await {
@@ -28,6 +30,13 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
                 stage.observe(&observation(stage.nth, &event));
             }
             Ok(None) => break,
+            // It came too late for what retention has taken away, and goes on with what is left.
+            Err(EngineError::CursorExpired { oldest, .. }) => {
+                let place = oldest.position;
+                stage.observe(&Observation::Expired { subscriber, oldest: place });
+                consumer.skip_to(oldest);
+                delivered = true;
+            }
             Err(_) => return Progress::Failed,
         }
     }

@@ -5,6 +5,7 @@ mod claim;
 mod feed;
 mod flows;
 mod replay;
+mod retention;
 mod summaries;
 
 use std::sync::Arc;
@@ -99,18 +100,10 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         Verb::ScanCancelBacklog => Call::ScanCancelBacklog(given.flow_page()?),
         Verb::ScanSiblingRequests => Call::ScanSiblingRequests(given.page()?),
         Verb::ReadClock => Call::ReadClock,
-        Verb::ScanUpstreams => Call::ScanUpstreams(UpstreamScan {
-            page: given.page()?,
-            finished_by: given.optional_number("by")?.map(Timestamp),
-        }),
+        Verb::ScanUpstreams => Call::ScanUpstreams(given.upstream_scan()?),
         Verb::ScanStuckGroups => Call::ScanStuckGroups(given.page()?),
-        Verb::ScanOverdue => {
-            Call::ScanOverdue(OverdueScan { page: given.page()?, now: given.now()? })
-        }
-        Verb::PlanGroups => Call::PlanGroups(PlanQuery {
-            upstreams: given.executions("keys")?,
-            limit: given.number("limit", 100)?,
-        }),
+        Verb::ScanOverdue => Call::ScanOverdue(given.overdue_scan()?),
+        Verb::PlanGroups => Call::PlanGroups(given.plan()?),
         // The database tells the number by the event's key.
         Verb::ReadEvent => {
             given.attempt_key_of(given.name("key")?)?;
@@ -120,9 +113,7 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         Verb::DescribeExecutions => Call::DescribeExecutions(given.flow()?),
         Verb::DescribeGroups => Call::DescribeGroups(given.flow()?),
         Verb::DescribeEdges => Call::DescribeEdges(given.flow()?),
-        Verb::DescribeExecution => {
-            Call::DescribeExecution(given.names.execution(given.name("key")?))
-        }
+        Verb::DescribeExecution => Call::DescribeExecution(given.one_execution("key")?),
         Verb::InsertSummary
         | Verb::LockSummaries
         | Verb::DeleteFlowChanges
@@ -145,6 +136,17 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         | Verb::WriteSubscription
         | Verb::ReadFeed
         | Verb::ReadSubscription => feed::call(given, verb)?,
+        Verb::CountEvents
+        | Verb::DeleteAttempts
+        | Verb::DeleteEdges
+        | Verb::DeleteGroups
+        | Verb::DeleteExecutions
+        | Verb::DeleteRequests
+        | Verb::DeleteSubmission
+        | Verb::DeleteSummary
+        | Verb::DeleteFlow
+        | Verb::DeleteEvents
+        | Verb::ScanEndedFlows => retention::call(given, verb)?,
     })
 }
 
@@ -231,6 +233,17 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::WriteSubscription
         | Verb::ReadFeed
         | Verb::ReadSubscription => feed::arguments(verb),
+        Verb::CountEvents
+        | Verb::DeleteAttempts
+        | Verb::DeleteEdges
+        | Verb::DeleteGroups
+        | Verb::DeleteExecutions
+        | Verb::DeleteRequests
+        | Verb::DeleteSubmission
+        | Verb::DeleteSummary
+        | Verb::DeleteFlow
+        | Verb::DeleteEvents
+        | Verb::ScanEndedFlows => retention::arguments(verb),
     }
 }
 
@@ -302,12 +315,29 @@ impl Given<'_> {
         names.map(|name| Ok(self.names.execution(named(name)?))).collect()
     }
 
+    fn one_execution(&self, argument: &str) -> Built<sluicegate::identity::ExecutionId> {
+        Ok(self.names.execution(self.name(argument)?))
+    }
+
     fn flow(&self) -> Built<sluicegate::identity::FlowKey> {
         Ok(self.names.flow(named(self.optional("flow")?.unwrap_or("f"))?))
     }
 
     fn flows(&self) -> Built<Vec<sluicegate::identity::FlowKey>> {
         self.list("flows")?.iter().map(|name| Ok(self.names.flow(named(name)?))).collect()
+    }
+
+    fn upstream_scan(&self) -> Built<UpstreamScan> {
+        let finished_by = self.optional_number("by")?.map(Timestamp);
+        Ok(UpstreamScan { page: self.page()?, finished_by })
+    }
+
+    fn overdue_scan(&self) -> Built<OverdueScan> {
+        Ok(OverdueScan { page: self.page()?, now: self.now()? })
+    }
+
+    fn plan(&self) -> Built<PlanQuery> {
+        Ok(PlanQuery { upstreams: self.executions("keys")?, limit: self.number("limit", 100)? })
     }
 
     fn now(&self) -> Built<Timestamp> {

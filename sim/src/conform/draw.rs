@@ -2,7 +2,9 @@
 //! Never sends anything.
 
 mod feed;
+mod flows;
 mod inputs;
+mod retention;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -368,7 +370,14 @@ fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
         .filter(|name| seen.group(names.execution(name)).is_some())
         .collect();
     match verb {
-        Verb::WriteSummary | Verb::DeleteFlowChanges => draw_summary(dice, verb, seen, names),
+        Verb::WriteSummary | Verb::DeleteFlowChanges | Verb::DeleteSummary => {
+            flows::draw_summary(dice, verb, seen, names)
+        }
+        Verb::DeleteAttempts
+        | Verb::DeleteEdges
+        | Verb::DeleteGroups
+        | Verb::DeleteExecutions
+        | Verb::DeleteEvents => retention::draw(dice, verb, seen, names),
         Verb::WritePositions | Verb::WriteStreamHead | Verb::WriteSubscription => {
             feed::draw_write(dice, verb, seen, names)
         }
@@ -401,7 +410,10 @@ fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
         Verb::WriteFlow
         | Verb::WriteRequest
         | Verb::DeleteCancelBacklog
-        | Verb::DeleteSiblingRequests => draw_flow_write(dice, verb, seen, names),
+        | Verb::DeleteRequests
+        | Verb::DeleteSubmission
+        | Verb::DeleteFlow
+        | Verb::DeleteSiblingRequests => flows::draw_flow_write(dice, verb, seen, names),
         _ if groups.is_empty() => draw_lock(dice, Verb::LockGroups),
         Verb::WriteJoins => words(verb)
             .with("rows", &keys(dice, &groups, 2))
@@ -432,55 +444,6 @@ fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
             words(verb).with("rows", &rows).with("to", &[to])
         }
     }
-}
-
-/// A write beside a locked flow, or the lock that it lacks.
-fn draw_flow_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
-    let locked = ["f", "g", "h"].into_iter().filter(|name| seen.flow(names.flow(name)).is_some());
-    let locked: Vec<&str> = locked.collect();
-    if locked.is_empty() {
-        return draw_lock(dice, Verb::LockFlow);
-    }
-    let flow = match dice.percent(15) {
-        true => NOWHERE,
-        false => dice.pick(&locked),
-    };
-    match verb {
-        Verb::WriteFlow => {
-            let closing = dice.pick(&["none", "flow_only", "cancel_pending", "cancel_all"]);
-            let write = words(verb).with("flow", &[flow]).with("closing", &[closing]);
-            let write = match dice.percent(30) {
-                true => write.with("revision", &["4"]),
-                false => write,
-            };
-            if dice.percent(30) { write.with("tag", &[dice.pick(&["x", "y"])]) } else { write }
-        }
-        Verb::WriteRequest => {
-            let request = if dice.percent(20) { NOWHERE } else { dice.pick(REQUESTS) };
-            words(verb).with("flow", &[flow]).with("request", &[request]).with("reply", &["other"])
-        }
-        Verb::DeleteCancelBacklog => words(verb).with("flows", &keys(dice, &locked, 2)),
-        _ if !locked.contains(&"f") => draw_lock(dice, Verb::LockFlow),
-        _ => words(verb).with("rows", &keys(dice, &["c", "d", "n1"], 2)),
-    }
-}
-
-/// Of a summary that the transaction has locked.
-fn draw_summary(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
-    let flows: Vec<&str> = ["f", "g", "h", "i", "j"]
-        .into_iter()
-        .filter(|name| seen.summary(names.flow(name)).is_some())
-        .collect();
-    if flows.is_empty() {
-        return draw_lock(dice, Verb::LockSummaries);
-    }
-    let flow = if dice.percent(12) { NOWHERE } else { dice.pick(&flows) };
-    let words = words(verb).with("flow", &[flow]);
-    if verb == Verb::DeleteFlowChanges {
-        return words;
-    }
-    let status = dice.pick(&["open", "blocked", "running", "completed", "failed"]);
-    words.with("status", &[status]).with("failed", &[dice.pick(&["0", "1", "7"])])
 }
 
 /// A page of a list; the cursor is one of these.
@@ -572,7 +535,13 @@ fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
             words(verb).with("keys", &keys(dice, &["c", "d", "n1"], 3))
         }
         Verb::ReadInputs => inputs::draw(dice, verb),
-        Verb::WithPendingEdges | Verb::ReadFedGroups | Verb::ReadAncestry => {
+        Verb::ScanEndedFlows => {
+            let scan = words(verb);
+            let scan = if dice.percent(30) { scan.with("after", &["f"]) } else { scan };
+            let scan = if dice.percent(30) { scan.with("by", &["5"]) } else { scan };
+            if dice.percent(30) { scan.with("limit", &["1"]) } else { scan }
+        }
+        Verb::WithPendingEdges | Verb::ReadFedGroups | Verb::ReadAncestry | Verb::CountEvents => {
             words(verb).with("keys", &keys(dice, EXISTING, 4))
         }
         Verb::PlanGroups => words(verb).with("keys", &keys(dice, &["a", "b", "r", "n2"], 3)),

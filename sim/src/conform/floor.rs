@@ -82,6 +82,15 @@ const EXCEPTIONS: &[(Verb, Cell, bool, &str)] = &[
     (Verb::WriteRequest, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::DeleteCancelBacklog, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::DeleteSiblingRequests, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::DeleteAttempts, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::DeleteEdges, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::DeleteGroups, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::DeleteExecutions, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::DeleteRequests, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::DeleteSubmission, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::DeleteSummary, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::DeleteFlow, Cell::GuardFalse, false, "it guards nothing but the key"),
+    (Verb::ScanEndedFlows, Cell::RowGone, false, "it names no row"),
     (Verb::InsertFlowChanges, Cell::WaitsCommit, false, "its table has no key to meet on"),
     (Verb::InsertFlowChanges, Cell::WaitsRollback, false, "its table has no key to meet on"),
     (Verb::InsertFlowChanges, Cell::GuardFalse, false, "its table has no key to meet on"),
@@ -201,7 +210,7 @@ fn guard_was_false(answered: &Answered<'_>, reply: &Reply) -> bool {
     match reply {
         Reply::WriteExecutions(written) => written.len() < named(),
         Reply::ResolveEdges(flipped) => flipped.len() < named(),
-        Reply::WritePositions(written) => *written < named() as u64,
+        Reply::WritePositions(written) | Reply::DeleteEvents(written) => *written < named() as u64,
         Reply::WriteStreamHead(moved) | Reply::WriteSubscription(moved) => {
             *moved == 0 && nowhere(answered.words) == 0
         }

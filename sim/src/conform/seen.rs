@@ -124,6 +124,18 @@ impl Seen {
                     }
                 }
             }
+            (Call::DeleteExecutions(ids), Reply::DeleteExecutions(_)) => {
+                self.executions.retain(|id, _| !ids.contains(id));
+            }
+            (Call::DeleteGroups(ids), Reply::DeleteGroups(_)) => {
+                self.groups.retain(|id, _| !ids.contains(id));
+            }
+            (Call::DeleteFlow(flow), Reply::DeleteFlow(_)) => {
+                self.flows.remove(flow);
+            }
+            (Call::DeleteSummary(flow), Reply::DeleteSummary(_)) => {
+                self.summaries.remove(flow);
+            }
             (_, Reply::LockStreamHead(head)) => self.head = head.or(self.head),
             (_, Reply::LockUnnumberedEvents(rows)) => {
                 self.events.extend(rows.iter().map(|row| row.key));

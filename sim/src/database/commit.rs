@@ -1,14 +1,14 @@
 //! The end of a transaction: its rows become the committed ones and are reported, or are forgotten;
 //! its locks are released. The only place where a row is freed.
 
-use sluicegate::storage::{EventKey, EventPosition, Execution};
+use sluicegate::storage::{EventKey, EventPosition, Execution, NewEvent};
 
 use crate::history::{Change, Commit};
 use crate::mirror::Closing;
 
 use super::Database;
 use super::mutants::mutated;
-use super::rows::{Backlog, Member, TableName, Target, on_table};
+use super::rows::{Backlog, Member, Outboxed, TableName, Target, on_table};
 use super::session::SessionId;
 use super::table::{Replaced, Slot, Table};
 
@@ -86,10 +86,22 @@ impl Database {
             TableName::Edge => change(&mut self.edges, slot, &mut commit.edges),
             TableName::Flow => change(&mut self.flows, slot, &mut commit.flows),
             TableName::Summary => change(&mut self.summaries, slot, &mut commit.summaries),
-            TableName::Attempt => new(&mut self.attempts, slot, |row| commit.attempts.push(*row)),
+            TableName::Attempt => {
+                let Some(Replaced { before }) = self.attempts.settle(slot) else { return false };
+                let after = self.attempts.row(slot).committed;
+                commit.attempts.extend(after);
+                let gone = before.filter(|_| after.is_none());
+                commit.attempts_pruned.extend(gone.map(|row| row.key));
+                true
+            }
             TableName::Event => self.settle_event(slot, commit),
             TableName::Submission => {
-                new(&mut self.submissions, slot, |row| commit.submissions.push(row.clone()))
+                let Some(Replaced { before }) = self.submissions.settle(slot) else { return false };
+                let after = self.submissions.row(slot).committed.clone();
+                let gone = before.filter(|_| after.is_none());
+                commit.submissions.extend(after);
+                commit.submissions_pruned.extend(gone.map(|row| row.key));
+                true
             }
             TableName::SiblingRequest => {
                 change(&mut self.sibling_requests, slot, &mut commit.sibling_requests)
@@ -111,7 +123,13 @@ impl Database {
 
     fn settle_event(&mut self, slot: Slot, commit: &mut Commit) -> bool {
         let Some(Replaced { before }) = self.events.settle(slot) else { return false };
-        let after = self.events.row(slot).committed.as_ref().expect("settled a moment ago");
+        let Some(after) = self.events.row(slot).committed.as_ref() else {
+            let Some(Outboxed { event, position, .. }) = before else { return true };
+            let NewEvent { execution, incarnation, .. } = event.event;
+            commit.events_pruned.push(EventKey { execution, incarnation });
+            self.sets.unboxed(slot, position);
+            return true;
+        };
         let event = after.event.event;
         if before.is_none() {
             commit.events.push((after.event.id, event));
@@ -127,12 +145,11 @@ impl Database {
 
     fn settle_execution(&mut self, slot: Slot, commit: &mut Commit) -> bool {
         let Some(Replaced { before }) = self.executions.settle(slot) else { return false };
-        let after = self.executions.row(slot).committed.as_ref().expect("settled a moment ago");
+        let after = self.executions.row(slot).committed.as_ref();
         self.sets.moved(slot, before.as_ref(), after);
         let execution = |member: &Member| -> Execution { member.execution };
-        commit
-            .executions
-            .push(Change { before: before.as_ref().map(execution), after: Some(after.execution) });
+        let (before, after) = (before.as_ref().map(execution), after.map(execution));
+        commit.executions.push(Change { before, after });
         true
     }
 }
@@ -148,23 +165,17 @@ fn change<K: Ord + Clone, V: Clone>(
     true
 }
 
-/// Commits a row that is only ever inserted.
-fn new<K: Ord + Clone, V>(table: &mut Table<K, V>, slot: Slot, report: impl FnOnce(&V)) -> bool {
-    if table.settle(slot).is_none() {
-        return false;
-    }
-    report(table.row(slot).committed.as_ref().expect("settled a moment ago"));
-    true
-}
-
 fn clear(commit: &mut Commit) {
     commit.flows.clear();
     commit.executions.clear();
     commit.groups.clear();
     commit.edges.clear();
     commit.submissions.clear();
+    commit.submissions_pruned.clear();
     commit.attempts.clear();
+    commit.attempts_pruned.clear();
     commit.events.clear();
+    commit.events_pruned.clear();
     commit.positions.clear();
     commit.sibling_requests.clear();
     commit.requests.clear();

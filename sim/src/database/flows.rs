@@ -245,7 +245,7 @@ impl Database {
         Ok(wanted.copied().take(page.limit as usize).collect())
     }
 
-    fn flow_in_scope(&self, key: FlowKey, scope: &sluicegate::storage::Scope) -> bool {
+    pub(super) fn flow_in_scope(&self, key: FlowKey, scope: &sluicegate::storage::Scope) -> bool {
         let Some(flow) = self.flows.see(&key, NOBODY) else { return false };
         scope.partitions.contains(&key.partition.0)
             && scope.namespace.as_ref().is_none_or(|wanted| *wanted == flow.namespace)

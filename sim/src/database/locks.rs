@@ -15,6 +15,8 @@ pub(super) enum Acquired {
     Before,
     /// It owns the row now.
     Now,
+    /// There is no row any more, and so no lock.
+    Gone,
 }
 
 impl Database {
@@ -44,11 +46,16 @@ impl Database {
         (owner != 0 && owner != session).then_some(owner)
     }
 
-    /// Takes a row lock, or starts to wait for it.
+    /// Takes a row lock, or starts to wait for it. Whoever has waited for a row that was deleted
+    /// holds nothing.
     pub(super) fn acquire(&mut self, session: SessionId, target: Target) -> Progress<Acquired> {
         let owner = self.owner(target);
         if owner == session {
             return Ok(Acquired::Before);
+        }
+        if owner == 0 && self.is_gone(target) {
+            self.session_mut(session).waiting = None;
+            return Ok(Acquired::Gone);
         }
         self.check_order(session, target);
         if owner != 0 && !self.gives_way(owner, target) {
@@ -72,6 +79,10 @@ impl Database {
         on_table!([&] self, target.table, table => table.row(target.slot).dirty.is_some())
     }
 
+    fn is_gone(&self, target: Target) -> bool {
+        on_table!([&] self, target.table, table => table.row(target.slot).any_version().is_none())
+    }
+
     /// Takes a row lock if nobody else holds it; `None` if somebody does.
     pub(super) fn acquire_free(&mut self, session: SessionId, target: Target) -> Option<Acquired> {
         let owner = self.owner(target);
@@ -80,6 +91,9 @@ impl Database {
         }
         if owner != 0 {
             return None;
+        }
+        if self.is_gone(target) {
+            return Some(Acquired::Gone);
         }
         self.own(session, target);
         Some(Acquired::Now)
@@ -201,12 +215,26 @@ impl Database {
         );
     }
 
-    /// An edge is covered by the lock of its group; what stands beside a flow, by that of the flow.
+    /// An edge is covered by the lock of its group, an attempt by that of its execution, an event
+    /// that has its place by that of the head of the stream; what stands beside a flow, by that of
+    /// the flow.
     fn is_covered(&self, session: SessionId, target: Target) -> bool {
         let flow = match target.table {
             TableName::Edge => {
                 let group = self.groups.find(&self.edges.row(target.slot).key.downstream);
                 return group.is_some_and(|group| self.groups.row(group).owner == session);
+            }
+            TableName::Attempt => {
+                let of = self.executions.find(&self.attempts.row(target.slot).key.execution);
+                return of.is_some_and(|of| self.executions.row(of).owner == session);
+            }
+            TableName::Event => {
+                let row = self.events.row(target.slot).committed.as_ref();
+                let placed = row.is_some_and(|event| event.position.is_some());
+                return placed && self.heads.has_owned(session);
+            }
+            TableName::Submission => {
+                self.submissions.row(target.slot).any_version().map(|row| row.flow)
             }
             TableName::Request => Some(self.requests.row(target.slot).key.flow),
             TableName::Backlog => Some(self.backlog.row(target.slot).key),

@@ -21,6 +21,7 @@ mod locks;
 mod mutants;
 mod reads;
 mod replay;
+mod retention;
 mod rows;
 mod scans;
 mod session;

@@ -108,6 +108,16 @@ impl Sets {
         }
     }
 
+    /// An event is gone that stood at that position.
+    pub(super) fn unboxed(&mut self, slot: Slot, position: Option<Position>) {
+        self.unnumbered.set(slot, false);
+        if let Some(position) = position
+            && let Ok(at) = self.numbered.binary_search(&(position, slot))
+        {
+            self.numbered.remove(at);
+        }
+    }
+
     /// Events above a position, by position.
     pub(super) fn numbered_after(&self, after: Position) -> impl Iterator<Item = (Position, Slot)> {
         let start = self.numbered.partition_point(|entry| entry.0 <= after);
@@ -120,8 +130,8 @@ impl Sets {
     }
 
     /// Follows the committed version of a row from `before` to `after`.
-    pub(super) fn moved(&mut self, slot: Slot, before: Option<&Member>, after: &Member) {
-        let (old, new) = (before.and_then(ready_key), ready_key(after));
+    pub(super) fn moved(&mut self, slot: Slot, before: Option<&Member>, after: Option<&Member>) {
+        let (old, new) = (before.and_then(ready_key), after.and_then(ready_key));
         if old != new {
             if let Some(key) = old {
                 let found = self.ready.binary_search_by(|entry| entry.0.cmp(&key));
@@ -132,8 +142,8 @@ impl Sets {
                 self.ready.insert(position, (key, slot));
             }
         }
-        let execution = &after.execution;
-        self.unpropagated.set(slot, execution.state.is_terminal() && !execution.propagated);
-        self.timed.set(slot, is_timed(execution));
+        let is = |wanted: fn(&Execution) -> bool| after.is_some_and(|row| wanted(&row.execution));
+        self.unpropagated.set(slot, is(|row| row.state.is_terminal() && !row.propagated));
+        self.timed.set(slot, is(is_timed));
     }
 }

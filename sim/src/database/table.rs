@@ -223,6 +223,11 @@ impl<K: Ord + Clone, V> Table<K, V> {
         rows.filter(|row| row.owner == 0).filter_map(|row| row.committed.as_ref())
     }
 
+    /// True if a row is the session's.
+    pub(super) fn has_owned(&self, session: SessionId) -> bool {
+        self.rows.iter().any(|row| row.owner == session)
+    }
+
     /// Deletes the committed version of a row that no session owns.
     pub(super) fn delete_one(&mut self, key: &K) {
         if let Some(slot) = self.find(key) {

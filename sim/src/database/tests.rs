@@ -6,6 +6,7 @@ mod inserts;
 mod locks;
 mod planted;
 mod reads;
+mod retention;
 mod summaries;
 mod takes;
 mod writes;

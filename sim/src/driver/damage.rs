@@ -26,7 +26,11 @@ impl Universe {
         let Some(damaged) = damaged else { return };
         match &self.stores {
             Stores::Model => world(|world| world.database.damage(damaged)),
-            Stores::Sqlite(lane) => lane.make_unreadable(damaged),
+            Stores::Sqlite(lane) => {
+                if !lane.make_unreadable(damaged) {
+                    return world(|world| world.tally.missed(kind, point));
+                }
+            }
         }
         world(|world| {
             world.judge.damaged(damaged);
@@ -36,8 +40,9 @@ impl Universe {
 }
 
 impl SqliteLane {
-    /// Writes a value that no engine writes into a column of an execution, or of a group.
-    fn make_unreadable(&self, row: Damaged) {
+    /// Writes a value that no engine writes into a column of an execution, or of a group; false if
+    /// the file is locked: an actor that stands still may hold it, though its session has ended.
+    fn make_unreadable(&self, row: Damaged) -> bool {
         let (table, column, key) = match row {
             Damaged::ExecutionUnreadable(_) => ("execution", "backoff", "id"),
             Damaged::GroupUnreadable(_) | Damaged::GroupGone(_) => {
@@ -45,12 +50,16 @@ impl SqliteLane {
             }
         };
         let id = row.execution();
-        self.execute(&format!(
+        let done = self.try_execute(&format!(
             "pragma ignore_check_constraints = on; \
              update {table} set {column} = 9 where {key} = x'{}'; \
              pragma ignore_check_constraints = off;",
             id.uuid.simple()
         ));
+        if !done {
+            self.execute("pragma ignore_check_constraints = off");
+        }
+        done
     }
 }
 

@@ -79,7 +79,7 @@ impl World {
         }
         self.database.abort_all();
         let mirror = self.judge.mirror();
-        self.told_flow = self.told_flow.filter(|flow| mirror.flow(*flow).is_some());
+        self.told_flow = self.told_flow.filter(|flow| mirror.labels(*flow).is_some());
         self.news.of_recovery();
         self.moved_at = self.now;
         self.pass(RECOVERY_US);

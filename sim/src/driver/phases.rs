@@ -317,14 +317,14 @@ impl Universe {
         End::Clean
     }
 
-    /// True if every execution of a submitted flow has ended and is propagated.
+    /// True if every execution of a submitted flow has ended and is propagated, or it was pruned.
     fn drained(&self) -> bool {
         let propagation = self.plan.engine == EngineKind::Sluicegate;
         world(|world| {
             let mirror = world.judge.mirror();
             let rows = mirror.executions();
             let pending = mirror.edges().iter().any(|edge| edge.resolution == Resolution::Pending);
-            !rows.is_empty()
+            (!rows.is_empty() || mirror.has_pruned())
                 && !pending
                 && rows
                     .iter()

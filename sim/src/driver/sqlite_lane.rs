@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use rusqlite::ErrorCode;
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::mutants::{self, Mutant};
-use sluicegate::state::ClosePolicy;
 use sluicegate::storage::sqlite::{Offload, SqliteOptions, SqliteStorage};
 use sluicegate::storage::{
-    Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventId, EventKey,
-    EventPosition, ExecutionWrite, Flow, Grant, Group, Inserted, NewEvent, NewExecution, Position,
-    Request, RequestKey, Resolution, Result, SiblingRequest, Snapshot, Storage, StorageError,
-    StreamHead, Submission, Subscription, Summary, Transaction, Verb,
+    Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventKey, ExecutionWrite,
+    Flow, Grant, Group, Inserted, NewEvent, NewExecution, Request, RequestKey, Result,
+    SiblingRequest, Snapshot, Storage, StorageError, StreamHead, Submission, Subscription, Summary,
+    Transaction, Verb,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
@@ -27,6 +27,12 @@ use crate::driver::statement::Statement;
 use crate::driver::world::{Permit, World, storage_clock, world};
 use crate::history::{ActorId, Change, Commit};
 use crate::mirror::Mirror;
+
+mod gone;
+mod read_back;
+
+use gone::Gone;
+use read_back::read_back;
 
 type Backend = <SqliteStorage as Storage>::Transaction;
 type Reader = <SqliteStorage as Storage>::Snapshot;
@@ -99,7 +105,8 @@ impl SqliteLane {
         }
         // As in a new file; but its timeline is no choice.
         self.execute("delete from sqlite_sequence");
-        self.execute("update stream_head set timeline = zeroblob(16), last_position = 0");
+        let head = "update stream_head set timeline = zeroblob(16), last_position = 0, horizon = 0";
+        self.execute(head);
     }
 
     /// Deletes every completion event.
@@ -108,8 +115,19 @@ impl SqliteLane {
     }
 
     pub(crate) fn execute(&self, sql: &str) {
+        assert!(self.try_execute(sql), "no transaction is open between phases");
+    }
+
+    /// False if a transaction is open.
+    pub(crate) fn try_execute(&self, sql: &str) -> bool {
         let done = self.storage.with_connection(|connection| connection.execute_batch(sql));
-        done.expect("no transaction is open between phases").expect("the statement is valid");
+        match done.expect("a connection is free") {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => false,
+            done => {
+                done.expect("the statement is valid");
+                true
+            }
+        }
     }
 
     /// Reads the file back and compares it with what the judge knows.
@@ -266,6 +284,8 @@ struct Touched {
     backlog: BTreeMap<FlowKey, Option<FlowKey>>,
     changes: Vec<FlowKey>,
     summaries: BTreeSet<FlowKey>,
+    /// What retention took away.
+    gone: Gone,
     /// It moved the head of a stream or the cursor of a consumer.
     feed: bool,
 }
@@ -439,6 +459,33 @@ impl Note for Touched {
     fn write_summary(&mut self, row: &Summary, _: &u64) {
         self.summaries.insert(row.flow);
     }
+    fn delete_attempts(&mut self, ids: &[ExecutionId], _: &u64) {
+        self.gone.attempts_of.extend(ids);
+    }
+    fn delete_edges(&mut self, groups: &[ExecutionId], _: &u64) {
+        self.gone.edges_into.extend(groups);
+    }
+    fn delete_groups(&mut self, ids: &[ExecutionId], _: &u64) {
+        self.gone.groups.extend(ids);
+    }
+    fn delete_executions(&mut self, ids: &[ExecutionId], _: &u64) {
+        self.gone.executions.extend(ids);
+    }
+    fn delete_requests(&mut self, flow: &FlowKey, _: &u64) {
+        self.gone.requests_of.push(*flow);
+    }
+    fn delete_submission(&mut self, flow: &FlowKey, _: &u64) {
+        self.gone.submission_of.push(*flow);
+    }
+    fn delete_summary(&mut self, flow: &FlowKey, _: &u64) {
+        self.gone.summaries.push(*flow);
+    }
+    fn delete_flow(&mut self, flow: &FlowKey, _: &u64) {
+        self.gone.flows.push(*flow);
+    }
+    fn delete_events(&mut self, keys: &[EventKey], _: &u64) {
+        self.gone.events.extend(keys);
+    }
     fn write_stream_head(&mut self, _: &StreamHead, reply: &u64) {
         self.feed |= *reply > 0;
     }
@@ -480,93 +527,6 @@ fn commit(
     }
 }
 
-/// Fills the world's commit with the rows as the open transaction sees them.
-fn read_back(world: &mut World, backend: &mut Backend, touched: &Touched) -> Result<()> {
-    let executions: Vec<ExecutionId> = touched.executions.iter().copied().collect();
-    let summaries: Vec<FlowKey> = touched.summaries.iter().copied().collect();
-    let groups: Vec<ExecutionId> = touched.groups.iter().copied().collect();
-    let executions = now(backend.lock_executions(&executions))?;
-    let groups = now(backend.read_groups(&groups))?;
-    let mirror = world.judge.mirror();
-    let closed = |flow: &&Flow| flow.closing.is_some_and(|by| by != ClosePolicy::FlowOnly);
-    // Its transactions come one after the other: what was closed before a claim commits was closed
-    // before it began.
-    let closed: Vec<FlowKey> = mirror.flows().iter().filter(closed).map(|flow| flow.key).collect();
-    let mut rows = Commit {
-        clock: touched.clock,
-        closed_at_clock: closed.clone(),
-        closed_at_claim: closed,
-        ..Commit::default()
-    };
-    for row in &touched.flows {
-        let before = mirror.flow(row.key).cloned();
-        rows.flows.push(Change { before, after: Some(row.clone()) });
-    }
-    for row in executions {
-        let before = mirror.execution(row.id).copied();
-        if before != Some(row) {
-            rows.executions.push(Change { before, after: Some(row) });
-        }
-    }
-    for row in groups {
-        let before = mirror.group(row.downstream).copied();
-        if before != Some(row) {
-            rows.groups.push(Change { before, after: Some(row) });
-        }
-    }
-    let flipped = |edge: Edge, flip: Option<&EdgeFlip>| Edge {
-        resolution: flip.map_or(Resolution::Pending, |flip| flip.resolution),
-        upstream_incarnation: flip.map(|flip| flip.upstream_incarnation),
-        input: flip.and_then(|flip| flip.input),
-        ..edge
-    };
-    for row in &touched.edges {
-        let after = match touched.flips.get(&row.key) {
-            Some(flip) => flipped(row.clone(), flip.as_ref()),
-            None => row.clone(),
-        };
-        rows.edges.push(Change { before: None, after: Some(after) });
-    }
-    for (key, flip) in &touched.flips {
-        let Some(before) = mirror.edge(*key).cloned() else { continue };
-        let after = Some(flipped(before.clone(), flip.as_ref()));
-        rows.edges.push(Change { before: Some(before), after });
-    }
-    for row in now(backend.lock_summaries(&summaries))? {
-        let before = mirror.summary(row.flow).copied();
-        if before != Some(row) {
-            rows.summaries.push(Change { before, after: Some(row) });
-        }
-    }
-    rows.submissions.extend(touched.submissions.iter().cloned());
-    rows.attempts.extend(&touched.attempts);
-    // One writer: numbers are given out in the order of the commits, and are places in the feed.
-    for (event, number) in touched.events.iter().zip(world.event_highest.0 + 1..) {
-        let key = EventKey { execution: event.execution, incarnation: event.incarnation };
-        rows.events.push((EventId(number), *event));
-        rows.positions.push(EventPosition { key, position: Position(number) });
-    }
-    for (group, after) in &touched.siblings {
-        let before = mirror.sibling_request(*group).copied();
-        if before != *after {
-            rows.sibling_requests.push(Change { before, after: *after });
-        }
-    }
-    for (key, after) in &touched.requests {
-        let before = mirror.request(*key).cloned();
-        rows.requests.push(Change { before, after: Some(after.clone()) });
-    }
-    for (flow, after) in &touched.backlog {
-        let before = mirror.cancel_backlog().contains(flow).then_some(*flow);
-        if before != *after {
-            rows.cancel_backlog.push(Change { before, after: *after });
-        }
-    }
-    rows.flow_changes.extend(&touched.changes);
-    world.commit = rows;
-    Ok(())
-}
-
 impl Touched {
     fn wrote(&self) -> bool {
         !(self.executions.is_empty()
@@ -582,6 +542,7 @@ impl Touched {
             && self.backlog.is_empty()
             && self.summaries.is_empty()
             && self.changes.is_empty()
+            && self.gone.is_empty()
             && !self.feed)
     }
 }

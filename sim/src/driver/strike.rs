@@ -166,6 +166,7 @@ impl Universe {
             client.done = false;
             client.next_at = now;
         }
+        self.count_clients();
     }
 
     /// `kill -9`: storage and network of the actor go dead, its session is aborted, then its

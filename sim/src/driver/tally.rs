@@ -69,6 +69,9 @@ sometimes! {
     OpenedAgain "an extension opened a flow that was over";
     AddedDecided "an execution was decided in the extension that added it";
     HeldBack "an actor was held back in the middle of its work";
+    FlowPruned "retention took a flow away";
+    EventsPruned "retention took events away";
+    CursorExpired "a subscriber came too late for events that retention took away";
     RowDamaged "a row was deleted, or made unreadable";
     LateInput "an edge with a name was satisfied after its join had decided";
     InputsPassed "a worker was passed inputs along with its lease";
@@ -100,7 +103,7 @@ pub struct Tally {
     /// Faults that struck, by kind.
     pub faults: [u64; KINDS],
     /// Where they struck: the coverage matrix.
-    pub struck: [[u64; KINDS]; POINTS],
+    pub struck: Vec<[u64; KINDS]>,
     /// How often each condition occurred.
     pub occurred: [u64; Sometimes::ALL.len()],
     /// Reconciler ticks of the liveness phases, the most that one needed.
@@ -118,7 +121,7 @@ impl Default for Tally {
             delays: 0,
             virtual_us: 0,
             faults: [0; KINDS],
-            struck: [[0; KINDS]; POINTS],
+            struck: vec![[0; KINDS]; POINTS],
             occurred: [0; Sometimes::ALL.len()],
             ticks_most: 0,
         }
@@ -186,6 +189,12 @@ impl Tally {
         }
         self.growth(commit);
         self.replay(commit);
+        if commit.flows.iter().any(|change| change.after.is_none()) {
+            self.sometimes(Sometimes::FlowPruned);
+        }
+        if !commit.events_pruned.is_empty() {
+            self.sometimes(Sometimes::EventsPruned);
+        }
         let mut skipped = 0;
         for change in &commit.executions {
             let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
@@ -226,7 +235,8 @@ impl Tally {
     fn growth(&mut self, commit: &Commit) {
         let grown = |change: &Change<Flow>| {
             let revision = |row: &Option<Flow>| row.as_ref().map(|row| row.revision);
-            change.before.is_some() && revision(&change.before) != revision(&change.after)
+            let kept = change.before.is_some() && change.after.is_some();
+            kept && revision(&change.before) != revision(&change.after)
         };
         if !commit.flows.iter().any(grown) {
             return;
@@ -295,7 +305,7 @@ impl AddAssign<&Tally> for Tally {
         for (sum, more) in self.faults.iter_mut().zip(other.faults) {
             *sum += more;
         }
-        for (sums, mores) in self.struck.iter_mut().zip(other.struck) {
+        for (sums, mores) in self.struck.iter_mut().zip(&other.struck) {
             for (sum, more) in sums.iter_mut().zip(mores) {
                 *sum += more;
             }
@@ -309,5 +319,5 @@ impl AddAssign<&Tally> for Tally {
 /// True if the summary said that its flow is over, and no longer does.
 fn opened_again(change: &Change<Summary>) -> bool {
     let over = |row: &Option<Summary>| row.is_some_and(|row| row.status.is_terminal());
-    over(&change.before) && !over(&change.after)
+    over(&change.before) && change.after.is_some_and(|row| !row.status.is_terminal())
 }

@@ -170,6 +170,9 @@ impl Trace {
                 0x8_0500 | (executions.len() as u64) << 20
             }
             Observation::Subscribed { subscriber, .. } => 0x8_0600 | u64::from(*subscriber),
+            Observation::Expired { subscriber, oldest } => {
+                0x8_0700 | u64::from(*subscriber) | oldest.0 << 32
+            }
             Observation::Delivered { position, .. } => 0x8_0700 | position.0 << 20,
         });
         self.push(at_us, actor, || What::Told(observation.clone()));

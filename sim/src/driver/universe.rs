@@ -146,6 +146,7 @@ impl Universe {
         settings.lease_grace = actors::worker::LEASE;
         settings.feed.batch_rows = FEED_ROWS;
         settings.feed.page_rows = FEED_ROWS;
+        settings.keep = Some(actors::operator::prune::KEEP);
         Ok(Self {
             flow: Arc::new(flow),
             extensions: plan.extensions.clone().into(),
@@ -253,6 +254,7 @@ impl Universe {
 
     pub(crate) fn begin_turn(&mut self, index: usize) {
         let role = self.actors[index].role;
+        self.count_clients();
         // What a process remembers is not in the rows, by which counted states are told apart.
         let life = self.actors[index].life.take().filter(|_| !self.plan.counting);
         let actor = id(index);
@@ -285,6 +287,13 @@ impl Universe {
         });
     }
 
+    /// Lets operators know whether somebody may still submit.
+    pub(crate) fn count_clients(&self) {
+        let left = self.actors.iter().filter(|actor| actor.role == Role::Client && !actor.done);
+        let left = left.count();
+        world(|world| world.clients_left = left);
+    }
+
     pub(crate) fn engine<S: Storage>(&self, index: usize, storage: S) -> Engine<S, SimEnvironment> {
         Engine::new(storage, SimEnvironment { actor: id(index) }, self.settings)
     }
@@ -305,6 +314,7 @@ impl Universe {
             sweeps: self.sweeps,
             operated: self.plan.cast.operators > 0,
             resumed: self.plan.cast.resumers > 0,
+            prunes: self.plan.prunes,
         }
     }
 

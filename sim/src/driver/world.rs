@@ -228,6 +228,8 @@ pub(crate) struct World {
     pub(crate) violation: Option<Violation>,
     /// The flow that a client was told of first.
     pub(crate) told_flow: Option<FlowKey>,
+    /// Clients that may still submit.
+    pub(crate) clients_left: usize,
     /// What idle actors would find if they looked.
     pub(crate) news: News,
     /// When the last commit wrote, in virtual time.
@@ -289,6 +291,7 @@ impl World {
             commit: Commit::default(),
             violation: None,
             told_flow: None,
+            clients_left: 0,
             news: News::default(),
             written_at: 0,
             moved_at: 0,
@@ -313,6 +316,7 @@ impl World {
         self.database.reset();
         self.database.granular = plan.granular;
         self.told_flow = None;
+        self.clients_left = usize::from(cast.clients);
         self.slots.clear();
         self.slots.resize_with(actors, Slot::default);
         self.skews.clear();
@@ -463,6 +467,9 @@ impl World {
             if self.slots[usize::from(actor)].stood_still {
                 self.tally.sometimes(Sometimes::ZombieFenced);
             }
+        }
+        if let Observation::Expired { .. } = observation {
+            self.tally.sometimes(Sometimes::CursorExpired);
         }
         if let Observation::Delivered { subscriber, position, .. } = observation
             && self.judge.told().heard(*subscriber).is_some_and(|heard| heard.has(*position))

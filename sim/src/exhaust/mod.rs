@@ -138,6 +138,7 @@ impl Settings {
             hop_upstreams_max: 1_000,
             cancel_batch: sluicegate::Settings::default().cancel_batch,
             hold: None,
+            prunes: false,
             commits: Commits::Synchronous,
             inputs_max_bytes: sluicegate::flow::Limits::default().inputs_max_bytes,
             heal_after: 0,

@@ -75,7 +75,7 @@ fn check_delivery(
 ) -> Verdict {
     let heard = hearing.told.heard(subscriber);
     let Some(wanted) = heard.and_then(|heard| heard.namespace.as_ref()) else { return Ok(()) };
-    let row = hearing.mirror.flow(flow);
+    let row = hearing.mirror.labels(flow);
     match row.is_some_and(|row| row.namespace == *wanted) {
         true => Ok(()),
         false => Err(format!(
@@ -93,7 +93,7 @@ fn check_rest(rest: &Quiescent<'_>) -> Verdict {
             let flow = mirror.execution(given.key.execution).map(Execution::flow_key);
             let row = flow.and_then(|flow| mirror.flow(flow));
             let matches = row.is_some_and(|row| row.namespace == *wanted);
-            let kept = given.position > mirror.forgotten().position;
+            let kept = given.position > mirror.forgotten().position.max(heard.from);
             if matches && kept && !heard.has(given.position) {
                 return Err(format!(
                     "subscriber {} wants namespace `{wanted}` and is never handed {given:?}",

@@ -10,7 +10,7 @@ pub(super) const INVARIANT: Invariant = Invariant {
     id: "I17",
     title: "every subscriber sees every event, in per-execution order, whatever the commit order",
     commit: Some(check_places),
-    observe: Some(check_delivery),
+    observe: Some(check_told),
     quiescent: Some(check_rest),
     #[cfg(test)]
     rejects: tests::rejects,
@@ -24,7 +24,38 @@ fn check_places(context: &Context<'_>) -> Verdict {
     for (at, one) in given.iter().enumerate().skip(known) {
         check_place(context.mirror, &given[..at], *one)?;
     }
-    Ok(())
+    check_pruned(context)
+}
+
+/// Events go from the oldest on: none is left in front of one that is gone.
+fn check_pruned(context: &Context<'_>) -> Verdict {
+    let mirror = context.mirror;
+    for key in &context.commit.events_pruned {
+        if !mirror.positions().iter().any(|given| given.key == *key) {
+            return Err(format!("{key:?} was pruned before it had its place in the feed"));
+        }
+    }
+    if context.commit.events_pruned.is_empty() {
+        return Ok(());
+    }
+    let before = mirror.positions().iter().filter(|given| given.position < mirror.pruned_to());
+    let kept = before.filter(|given| given.position > mirror.forgotten().position);
+    match kept.clone().find(|given| !mirror.is_event_pruned(given)) {
+        Some(left) => Err(format!("events behind {left:?} were pruned, and it is left")),
+        None => Ok(()),
+    }
+}
+
+/// A place behind which a subscriber is to go on: everything before it is gone.
+fn check_beginning(mirror: &Mirror, subscriber: u8, from: Position) -> Verdict {
+    match from <= mirror.pruned_to() {
+        true => Ok(()),
+        false => Err(format!(
+            "subscriber {subscriber} is to go on behind place {}, and events are gone up to {}",
+            from.0,
+            mirror.pruned_to().0
+        )),
+    }
 }
 
 fn check_place(mirror: &Mirror, before: &[EventPosition], one: EventPosition) -> Verdict {
@@ -42,6 +73,19 @@ fn check_place(mirror: &Mirror, before: &[EventPosition], one: EventPosition) ->
     match later {
         Some(other) => Err(format!("{key:?} got place {next} of the feed behind {other:?}")),
         None => Ok(()),
+    }
+}
+
+fn check_told(hearing: &Hearing<'_>) -> Verdict {
+    match *hearing.observation {
+        Observation::Subscribed { subscriber, from, .. } => match hearing.told.heard(subscriber) {
+            None => check_beginning(hearing.mirror, subscriber, from),
+            Some(_) => Ok(()),
+        },
+        Observation::Expired { subscriber, oldest } => {
+            check_beginning(hearing.mirror, subscriber, oldest)
+        }
+        _ => check_delivery(hearing),
     }
 }
 
@@ -77,9 +121,10 @@ fn check_delivery(hearing: &Hearing<'_>) -> Verdict {
     }
 }
 
-/// Places of events that are still there and that a subscriber without a filter has not got.
+/// Places of events that a subscriber without a filter has not got, and should have: an event that
+/// is gone is missing too, unless it was told.
 fn missing<'a>(heard: &'a Heard, mirror: &'a Mirror) -> impl Iterator<Item = Position> {
-    let forgotten = mirror.forgotten().position;
+    let forgotten = mirror.forgotten().position.max(heard.from);
     let places = mirror.positions().iter().map(|given| given.position);
     places.filter(move |position| *position > forgotten && !heard.has(*position))
 }

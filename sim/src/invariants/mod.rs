@@ -21,21 +21,22 @@ mod i16_replies;
 mod i17_feed;
 mod i18_sequential;
 mod i19_durable;
+mod i20_retention;
 mod i21_propagated;
+mod told;
 
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use sluicegate::identity::ExecutionId;
+use sluicegate::storage::{AttemptKey, Execution};
 
-use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
-use sluicegate::replay::ReplayScope;
-use sluicegate::storage::{AttemptEnd, AttemptKey, Execution, Position, Reported, RequestKey};
+use crate::history::{Commit, Observation};
+use crate::mirror::{Damaged, Mirror};
 
-use crate::history::{Commit, Holder, Observation};
-use crate::mirror::{Damaged, Mirror, Row, Table};
+pub use told::{Acknowledged, Asked, Created, Granted, Growth, Heard, Told};
 
 /// What a check says; the message is built only when it is violated.
 pub type Verdict = Result<(), String>;
@@ -79,6 +80,7 @@ pub static TABLE: &[Invariant] = &[
     i14_filters::INVARIANT,
     i18_sequential::INVARIANT,
     i19_durable::INVARIANT,
+    i20_retention::INVARIANT,
     i21_propagated::INVARIANT,
 ];
 
@@ -135,223 +137,6 @@ pub enum Propagation {
     Ignored,
 }
 
-/// A report that was acknowledged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Acknowledged {
-    /// The lease that it carried.
-    pub holder: Holder,
-    /// Which report.
-    pub end: AttemptEnd,
-    /// What the reply said.
-    pub reported: Reported,
-}
-
-impl Row for Acknowledged {
-    type Key = Holder;
-    fn key(&self) -> &Holder {
-        &self.holder
-    }
-}
-
-/// A submit that was told that it created its flow.
-#[derive(Clone, Copy, Debug)]
-pub struct Created {
-    /// The id of the call.
-    pub request: RequestId,
-    /// The flow.
-    pub flow: FlowKey,
-}
-
-impl Row for Created {
-    type Key = RequestId;
-    fn key(&self) -> &RequestId {
-        &self.request
-    }
-}
-
-/// A lease of which its worker was told.
-#[derive(Clone, Copy, Debug)]
-pub struct Granted {
-    /// The lease.
-    pub holder: Holder,
-}
-
-impl Row for Granted {
-    type Key = Holder;
-    fn key(&self) -> &Holder {
-        &self.holder
-    }
-}
-
-/// A replay that an operator has called for, whatever came of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
-    /// The id of the call.
-    pub request: RequestId,
-    /// The flow.
-    pub flow: FlowKey,
-    /// What is to start again.
-    pub scope: ReplayScope,
-}
-
-impl Row for Asked {
-    type Key = RequestId;
-    fn key(&self) -> &RequestId {
-        &self.request
-    }
-}
-
-/// What a subscriber was handed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Heard {
-    /// Which subscriber.
-    pub subscriber: u8,
-    /// The only namespace that it wants events of.
-    pub namespace: Option<Arc<str>>,
-    /// The places of the events, in order, each once.
-    pub positions: Vec<Position>,
-}
-
-impl Heard {
-    /// True if it was handed the event of that place.
-    pub fn has(&self, position: Position) -> bool {
-        self.positions.binary_search(&position).is_ok()
-    }
-
-    /// The furthest place of an event that it was handed.
-    pub fn furthest(&self) -> Position {
-        self.positions.last().copied().unwrap_or_default()
-    }
-}
-
-impl Row for Heard {
-    type Key = u8;
-    fn key(&self) -> &u8 {
-        &self.subscriber
-    }
-}
-
-/// An extension that was acknowledged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Growth {
-    /// The id of the call.
-    pub request: RequestId,
-    /// The revision that it was told.
-    pub revision: u64,
-}
-
-impl Row for Growth {
-    type Key = RequestId;
-    fn key(&self) -> &RequestId {
-        &self.request
-    }
-}
-
-/// What actors were told in a universe.
-#[derive(Clone, Debug, Default)]
-pub struct Told {
-    reports: Table<Acknowledged>,
-    created: Table<Created>,
-    grants: Table<Granted>,
-    calls: Table<RequestKey>,
-    heard: Table<Heard>,
-    grown: Table<Growth>,
-    asked: Table<Asked>,
-}
-
-impl Told {
-    /// The replay that a call of that id was to be.
-    pub fn replay(&self, request: RequestId) -> Option<&Asked> {
-        self.asked.get(&request)
-    }
-
-    /// The acknowledged reports, by lease.
-    pub fn reports(&self) -> &[Acknowledged] {
-        self.reports.rows()
-    }
-
-    /// The first acknowledged report under that lease.
-    pub fn report(&self, holder: &Holder) -> Option<&Acknowledged> {
-        self.reports.get(holder)
-    }
-
-    /// True if a submit with that request id was told that it created its flow.
-    pub fn created(&self, request: RequestId) -> bool {
-        self.created.get(&request).is_some()
-    }
-
-    /// The submits that were told that they created their flow.
-    pub fn all_created(&self) -> &[Created] {
-        self.created.rows()
-    }
-
-    /// The leases of which workers were told.
-    pub fn grants(&self) -> &[Granted] {
-        self.grants.rows()
-    }
-
-    /// The answered calls that had a record of their own then.
-    pub fn calls(&self) -> &[RequestKey] {
-        self.calls.rows()
-    }
-
-    /// What each subscriber was handed, by its number.
-    pub fn subscribers(&self) -> &[Heard] {
-        self.heard.rows()
-    }
-
-    /// What a subscriber was handed, once it has opened its consumer.
-    pub fn heard(&self, subscriber: u8) -> Option<&Heard> {
-        self.heard.get(&subscriber)
-    }
-
-    /// The extensions that were acknowledged, by request id.
-    pub fn extensions(&self) -> &[Growth] {
-        self.grown.rows()
-    }
-
-    fn record(&mut self, observation: &Observation, mirror: &Mirror) {
-        match *observation {
-            Observation::Granted { holder } => self.grants.insert_if_absent(&Granted { holder }),
-            Observation::FlowCancelled { flow, request, .. } => {
-                let key = RequestKey { flow, request };
-                if mirror.request(key).is_some() {
-                    self.calls.insert_if_absent(&key);
-                }
-            }
-            Observation::Subscribed { subscriber, ref namespace } => {
-                let (namespace, positions) = (namespace.clone(), Vec::new());
-                self.heard.insert_if_absent(&Heard { subscriber, namespace, positions });
-            }
-            Observation::Delivered { subscriber, position, .. } => {
-                if let Some(heard) = self.heard.get_mut(&subscriber)
-                    && let Err(at) = heard.positions.binary_search(&position)
-                {
-                    heard.positions.insert(at, position);
-                }
-            }
-            Observation::ReplayAsked { flow, request, scope } => {
-                self.asked.insert_if_absent(&Asked { request, flow, scope });
-            }
-            // What starts nothing again leaves no record.
-            Observation::Replayed { flow, request, ref members } if !members.is_empty() => {
-                self.calls.insert_if_absent(&RequestKey { flow, request });
-            }
-            Observation::Reported { holder, end, reported } => {
-                self.reports.insert_if_absent(&Acknowledged { holder, end, reported });
-            }
-            Observation::Extended { flow, request, revision } => {
-                self.calls.insert_if_absent(&RequestKey { flow, request });
-                self.grown.insert_if_absent(&Growth { request, revision });
-            }
-            Observation::Submitted { created: true, request, flow, .. } => {
-                self.created.insert_if_absent(&Created { request, flow });
-            }
-            _ => {}
-        }
-    }
-}
-
 /// Applies the invariants to the history of one universe.
 #[derive(Clone, Debug)]
 pub struct Judge {
@@ -401,13 +186,7 @@ impl Judge {
     /// Forgets the universe and keeps the allocations and the enabled set.
     pub fn reset(&mut self) {
         self.mirror.reset();
-        self.told.reports.clear();
-        self.told.created.clear();
-        self.told.grants.clear();
-        self.told.calls.clear();
-        self.told.heard.clear();
-        self.told.grown.clear();
-        self.told.asked.clear();
+        self.told.reset();
     }
 
     /// The committed state.
@@ -446,6 +225,7 @@ impl Judge {
         self.touched.extend(edges.map(|edge| edge.key.downstream));
         self.touched.sort_unstable();
         self.touched.dedup();
+        self.told.forget(commit);
         let (mirror, told, touched) = (&self.mirror, &self.told, self.touched.as_slice());
         let context = Context { mirror, told, commit, touched, order_violation };
         self.ask(|invariant| invariant.commit.map_or(Ok(()), |check| check(&context)))
@@ -454,6 +234,9 @@ impl Judge {
     /// Checks what an actor was told; called once for each reply that reached one, in order, and
     /// after the commit that it speaks of.
     pub fn observe(&mut self, observation: &Observation) -> Result<(), Violation> {
+        if self.mirror.has_pruned_what(observation) {
+            return Ok(());
+        }
         let hearing = Hearing { mirror: &self.mirror, told: &self.told, observation };
         self.ask(|invariant| invariant.observe.map_or(Ok(()), |check| check(&hearing)))?;
         self.told.record(observation, &self.mirror);
@@ -463,9 +246,7 @@ impl Judge {
     /// Takes over from a judge whose commits were lost what actors have asked for; a session that
     /// outlives a crash of its client may still do it.
     pub fn recall_asked(&mut self, lost: &Judge) {
-        for asked in lost.told.asked.rows() {
-            self.told.asked.insert_if_absent(asked);
-        }
+        self.told.recall_asked(&lost.told);
     }
 
     /// The database has recovered from a crash, with these rows.

@@ -5,6 +5,7 @@ mod damage;
 mod feed;
 mod growth;
 mod replays;
+mod retention;
 mod rows;
 mod suspensions;
 

@@ -99,6 +99,10 @@ fn required(lane: LaneKind) -> &'static [Sometimes] {
             Sometimes::InputsPaged,
             Sometimes::LockWaitTimedOut,
             Sometimes::EventDeliveredAgain,
+            Sometimes::FlowTagged,
+            Sometimes::FlowPruned,
+            Sometimes::EventsPruned,
+            Sometimes::CursorExpired,
         ],
         LaneKind::Sqlite => &[
             Sometimes::ZombieFenced,
@@ -118,6 +122,10 @@ fn required(lane: LaneKind) -> &'static [Sometimes] {
             Sometimes::InputsPassed,
             Sometimes::InputsPaged,
             Sometimes::EventDeliveredAgain,
+            Sometimes::FlowTagged,
+            Sometimes::FlowPruned,
+            Sometimes::EventsPruned,
+            Sometimes::CursorExpired,
         ],
     }
 }

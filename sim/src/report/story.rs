@@ -247,6 +247,9 @@ impl Story<'_> {
             Observation::Replayed { members, .. } => {
                 format!("is told that {} executions start again", members.len())
             }
+            Observation::Expired { oldest, .. } => {
+                format!("is told that events are gone up to place {}", oldest.0)
+            }
             Observation::Subscribed { namespace: None, .. } => "opens its consumer".to_owned(),
             Observation::Subscribed { namespace: Some(namespace), .. } => {
                 format!("opens its consumer of namespace `{namespace}`")

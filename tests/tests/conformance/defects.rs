@@ -8,11 +8,11 @@ use sluicegate::replay::Standing;
 use sluicegate::state::{ClosePolicy, Outcome, State};
 use sluicegate::storage::conformance::{Concurrency, Subject, run_all, run_some};
 use sluicegate::storage::{
-    ChangeId, ClaimQuery, CountQuery, Edge, EdgeFlip, EdgeKey, EdgeListing, Execution,
-    ExecutionListing, ExecutionWrite, FedGroup, FeedQuery, FeedRows, Flow, FlowListing, FlowPage,
-    Grant, Group, Guarded, Input, InputQuery, MemberQuery, NewEvent, OverdueScan, Page, PlanQuery,
-    Position, Request, ResultChange, SiblingRequest, StreamHead, StreamId, Subscription, Summary,
-    Tags, Timeline, UnnumberedQuery, UpstreamScan, Verb,
+    ChangeId, ClaimQuery, CountQuery, Edge, EdgeFlip, EdgeKey, EdgeListing, EndedFlow, EndedScan,
+    EventKey, Execution, ExecutionListing, ExecutionWrite, FedGroup, FeedQuery, FeedRows, Flow,
+    FlowListing, FlowPage, Grant, Group, Guarded, Input, InputQuery, MemberQuery, NewEvent,
+    OverdueScan, Page, PlanQuery, Position, Request, ResultChange, SiblingRequest, StreamHead,
+    StreamId, Subscription, Summary, Tags, Timeline, UnnumberedQuery, UpstreamScan, Verb,
 };
 use sluicegate::summary::Counted;
 use sluicegate_sim::database::ModelMutant;
@@ -355,6 +355,48 @@ async fn summaries_that_count_wrongly_are_rejected() {
     for (case, arguments) in checks {
         rejects(case, of_arguments(arguments)).await;
     }
+}
+
+#[tokio::test]
+async fn retention_that_takes_too_much_or_too_little_is_rejected() {
+    let arguments: [(&str, Tamper); 8] = [
+        ("flows_that_are_over_had_ended_by_then", |_, scan| {
+            change::<EndedScan>(scan, |scan| scan.ended_by.0 += 1);
+        }),
+        ("flows_that_are_over_come_in_pages", |_, scan| {
+            change::<EndedScan>(scan, |scan| scan.after = None);
+        }),
+        ("flows_that_are_over_come_in_pages", |_, scan| {
+            change::<EndedScan>(scan, |scan| scan.limit += 1);
+        }),
+        ("flows_that_are_over_are_of_their_scope", |_, scan| {
+            change::<EndedScan>(scan, |scan| scan.scope.namespace = None);
+        }),
+        ("events_are_counted_with_a_place_and_without", |verb, ids| {
+            if verb == Verb::CountEvents {
+                change::<Vec<ExecutionId>>(ids, |ids| ids.truncate(1));
+            }
+        }),
+        ("history_is_taken_away_with_its_execution", |verb, ids| {
+            if verb == Verb::DeleteAttempts {
+                change::<Vec<ExecutionId>>(ids, Vec::clear);
+            }
+        }),
+        ("groups_and_executions_are_taken_away", |verb, ids| {
+            if verb == Verb::DeleteExecutions {
+                change::<Vec<ExecutionId>>(ids, |ids| ids.truncate(1));
+            }
+        }),
+        ("events_are_taken_away_by_their_keys", |_, keys| {
+            change::<Vec<EventKey>>(keys, |keys| keys.truncate(1));
+        }),
+    ];
+    for (case, arguments) in arguments {
+        rejects(case, of_arguments(arguments)).await;
+    }
+    let order: Tamper = |_, found| change::<Vec<EndedFlow>>(found, |found| found.reverse());
+    let case = "flows_that_are_over_come_in_the_order_in_which_they_ended";
+    rejects(case, of_reply(order)).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Plans are made once, on empty tables, and must stay right while the tables grow and nobody
 //! gathers statistics: no statement reads a table or a partition for the sake of a few keys.
 
+use std::time::Duration;
+
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::{Additions, FlowSpec};
 use sluicegate::identity::{FlowId, PartitionCount};
@@ -25,6 +27,8 @@ const LAST: usize = LAYERS - 1;
 const EXECUTIONS: usize = LAYERS * WIDTH + 1;
 /// Executions of other flows in the same partition, each with a group and four edges.
 const OTHERS: u32 = 20_000;
+/// When their events will have occurred, and where they stand in the feed: behind all of ours.
+const AHEAD: i64 = 1 << 52;
 /// Looks for a session that is about to end; each is a round trip.
 const LOOKS_MAX: u32 = 50_000;
 /// Entries of indexes that one execution of the flow may cost from submit to its last hop. A
@@ -65,6 +69,15 @@ async fn drain(engine: &Service) {
     let counts = engine.describe_flow(flow.id).await.expect("the server answers").counts;
     assert_eq!(counts[&PublicState::Completed], EXECUTIONS as u64);
     read(engine, flow.id).await;
+    prune(engine).await;
+}
+
+/// Takes the flow away, with its events.
+async fn prune(engine: &Service) {
+    let placed = engine.sequencer_tick(&Scope::default()).await.expect("the server answers");
+    assert_eq!(placed.reconciled, EXECUTIONS as u64);
+    let pruned = engine.retention_tick(&Scope::default()).await.expect("the server answers");
+    assert_eq!((pruned.reconciled, pruned.errors), (EXECUTIONS as u64 + 1, 0));
 }
 
 /// Everything that readers ask of one flow.
@@ -113,6 +126,15 @@ async fn crowd(connection: &mut PgConnection, schema: &str) {
            partition, downstream, upstream, accepts, resolution, upstream_incarnation
          )
          select 0, id, gen_random_uuid(), 1, 1, 0 from crowd, generate_series(1, 4);
+         insert into {schema}.attempt (
+           partition, execution, incarnation, attempt, epoch, nonce, ending, reported,
+           reported_value, payload_hash, granted_at, ended_at
+         )
+         select 0, id, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0 from crowd;
+         insert into {schema}.completion_event (
+           partition, execution, flow, incarnation, outcome, occurred_at, namespace, position
+         )
+         select 0, id, flow, 0, 0, {AHEAD}, 'default', {AHEAD} + i from crowd;
          drop table crowd"
     );
     run(connection, &sql).await;
@@ -145,7 +167,8 @@ async fn cost(schema: &str, trap: Option<&str>) -> (i64, i64) {
         let index = format!("create index trap on {schema}.execution ({columns})");
         run(&mut connection, &index).await;
     }
-    let settings = Settings { partitions: one, ..Settings::default() };
+    let keep = Some(Duration::ZERO);
+    let settings = Settings { partitions: one, keep, ..Settings::default() };
     let engine = Engine::new(storage.clone(), SystemEnvironment::new(), settings);
     drain(&engine).await;
     crowd(&mut connection, schema).await;

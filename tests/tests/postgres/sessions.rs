@@ -112,7 +112,7 @@ async fn a_session_that_an_operator_ends_costs_its_transaction_only() {
 
 #[tokio::test]
 async fn a_full_pool_is_waited_for_and_then_said_to_be_full() {
-    let options = fresh().connections_max(1).acquire_timeout(Duration::from_millis(50));
+    let options = fresh().connections_max(1).acquire_timeout(Duration::from_secs(1));
     let storage = PostgresStorage::open(options).await.unwrap();
     let held = storage.begin().await.unwrap();
     let refused = storage.begin().await.err().expect("the only connection is taken");

@@ -18,7 +18,7 @@ table! { "attempts";
         "Each with the worker that still stands in its execution.";
 }
 
-fn attempt(number: u16, attempt: u32) -> Attempt {
+pub(super) fn attempt(number: u16, attempt: u32) -> Attempt {
     Attempt {
         key: AttemptKey { execution: id(number), incarnation: 0, attempt },
         epoch: 3,

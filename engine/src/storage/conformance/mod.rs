@@ -51,6 +51,7 @@ mod listings;
 mod plans;
 mod replays;
 mod requests;
+mod retention;
 mod rows;
 mod scans;
 mod scene;
@@ -159,6 +160,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         scans::cases,
         snapshots::cases,
         summaries::cases,
+        retention::cases,
         listings::cases,
         concurrency::cases,
         feed::cases,

@@ -19,11 +19,11 @@ table! { "submissions";
     keys_that_differ_do_not_wait_for_each_other: "An insert waits on a unique key in flight.";
 }
 
-fn key(namespace: &str, key: &str) -> SubmissionKey {
+pub(super) fn key(namespace: &str, key: &str) -> SubmissionKey {
     SubmissionKey { namespace: namespace.into(), key: key.into() }
 }
 
-fn submission(key: SubmissionKey, by: u16) -> Submission {
+pub(super) fn submission(key: SubmissionKey, by: u16) -> Submission {
     Submission { key, flow: FLOW, content_hash: [by.to_be_bytes()[1]; 32], request: request(by) }
 }
 

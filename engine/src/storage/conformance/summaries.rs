@@ -43,7 +43,7 @@ pub(super) fn summary(flow: FlowKey, number: u64, status: FlowStatus) -> Summary
     }
 }
 
-fn numbered(partition: u16, number: u128) -> FlowKey {
+pub(super) fn numbered(partition: u16, number: u128) -> FlowKey {
     FlowKey { partition: Partition(partition), id: FlowId(uuid::Uuid::from_u128(number)) }
 }
 

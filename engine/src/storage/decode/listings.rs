@@ -4,7 +4,7 @@ use super::{Columns, FromColumns, Read, corrupt, execution_id};
 use crate::replay::Standing;
 use crate::state::State;
 use crate::storage::{
-    ChangeId, Execution, Flow, FlowView, ListedExecution, Result, Summary, codes,
+    ChangeId, EndedFlow, Execution, Flow, FlowView, ListedExecution, Result, Summary, codes,
 };
 use crate::summary::{Counted, StateCounts};
 
@@ -46,6 +46,14 @@ impl FromColumns for Summary {
         let ended_at = row.whole("status, ended_at", ended_at, status.name())?;
         let last_change = row.code("last_change", |value| value.try_into().ok().map(ChangeId))?;
         Ok(Summary { flow, counts, status, ended_at, last_change })
+    }
+}
+
+impl FromColumns for EndedFlow {
+    const TABLE: &'static str = "flow_summary";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        Ok(EndedFlow { flow: row.flow_key("flow")?, ended_at: row.timestamp("ended_at")? })
     }
 }
 

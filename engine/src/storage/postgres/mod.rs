@@ -19,6 +19,7 @@ mod options;
 mod parameters;
 mod pool;
 mod replay;
+mod retention;
 mod snapshot;
 mod statements;
 mod summaries;

@@ -14,6 +14,7 @@ use super::listings::{
 };
 use super::parameters::Parameters;
 use super::pool::{Begin, Shared};
+use super::retention::scan_ended_flows;
 use super::transaction::{argument, now};
 use crate::identity::{ExecutionId, FlowKey, Partition};
 use crate::storage::decode;

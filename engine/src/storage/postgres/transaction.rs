@@ -21,6 +21,10 @@ use super::link::Link;
 use super::parameters::Parameters;
 use super::pool::{Begin, Shared};
 use super::replay::{read_standings, reset_edges};
+use super::retention::{
+    count_events, delete_attempts, delete_edges, delete_events, delete_executions, delete_flow,
+    delete_groups, delete_requests, delete_submission, delete_summary,
+};
 use super::summaries::{
     count_executions, delete_flow_changes, insert_summary, lock_summaries, unhandled_failure,
     write_summary,

@@ -16,6 +16,7 @@ mod migrate;
 mod offload;
 mod pool;
 mod replay;
+mod retention;
 mod snapshot;
 mod summaries;
 mod transaction;

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use super::pool::Held;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::storage::{
-    AttemptKey, ClaimQuery, ConsumerName, CountQuery, EdgeKey, EdgeListing, EventId,
+    AttemptKey, ClaimQuery, ConsumerName, CountQuery, EdgeKey, EdgeListing, EndedScan, EventId,
     ExecutionListing, FeedQuery, Flow, FlowListing, FlowPage, InputQuery, MemberQuery, OverdueScan,
     Page, PlanQuery, Request, RequestKey, StorageError, StreamHead, StreamId, Submission,
     SubmissionKey, Subscription, Summary, UnnumberedQuery, UpstreamScan, Verb,
@@ -50,7 +50,10 @@ impl Effort {
             | Verb::ReadGrants
             | Verb::ReadEdges
             | Verb::ReadAncestry
-            | Verb::ReadInputs => Effort::Long,
+            | Verb::ReadInputs
+            | Verb::CountEvents
+            | Verb::DeleteAttempts
+            | Verb::DeleteEdges => Effort::Long,
             Verb::ReadFlow | Verb::LockFlow => Effort::Brief,
             _ if rows <= BRIEF_ROWS_MAX => Effort::Brief,
             _ => Effort::Long,
@@ -91,6 +94,7 @@ rows! {
     UpstreamScan: |scan| scan.page.limit as usize;
     OverdueScan: |scan| scan.page.limit as usize;
     FlowPage: |page| page.limit as usize;
+    EndedScan: |scan| scan.limit as usize;
     MemberQuery: |query| query.limit as usize;
     RequestKey: |_| 1;
     Request: |_| 1;

@@ -13,6 +13,7 @@ use super::listings::{
 };
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
+use super::retention::scan_ended_flows;
 use super::sql;
 use super::transaction::{argument, by_id, flow, json};
 use crate::identity::{ExecutionId, FlowKey, Partition};

@@ -22,6 +22,10 @@ use super::lent::Lent;
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
 use super::replay::{read_standings, reset_edges};
+use super::retention::{
+    count_events, delete_attempts, delete_edges, delete_events, delete_executions, delete_flow,
+    delete_groups, delete_requests, delete_submission, delete_summary,
+};
 use super::summaries::{
     count_executions, delete_flow_changes, insert_summary, lock_summaries, unhandled_failure,
     write_summary,
@@ -166,7 +170,7 @@ pub(super) fn by_id<T: FromColumns>(
     by_id_with(session, sql, T::TABLE, ids, |row| T::from_columns(row))
 }
 
-fn by_id_with<T>(
+pub(super) fn by_id_with<T>(
     session: Session<'_>,
     sql: &'static str,
     table: &'static str,

@@ -51,7 +51,7 @@ impl Given<'_> {
     }
 
     /// A flow that the transaction has locked; a made-up one where nothing ever is.
-    fn locked_flow(&self, key: FlowKey, name: &str) -> Built<Flow> {
+    pub(super) fn locked_flow(&self, key: FlowKey, name: &str) -> Built<Flow> {
         if name.starts_with(NOWHERE) {
             return Ok(Flow { key, ..self.new_flow()? });
         }

@@ -75,7 +75,7 @@ impl Given<'_> {
     }
 
     /// The summary that the transaction has locked; a made-up one where nothing ever is.
-    fn summarised(&self) -> Built<Summary> {
+    pub(super) fn summarised(&self) -> Built<Summary> {
         let flow = self.flow()?;
         if self.optional("flow")?.is_some_and(|name| name.starts_with(NOWHERE)) {
             return self.summary(flow);

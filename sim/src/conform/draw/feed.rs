@@ -53,6 +53,10 @@ pub(super) fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names)
                     })
                 })
                 .collect();
+            // What is nowhere needs no lock.
+            if events.is_empty() && dice.percent(20) {
+                return words(verb).with("rows", &[NOWHERE]).with("position", &[position]);
+            }
             if events.is_empty() {
                 return draw(dice, Verb::LockUnnumberedEvents);
             }

@@ -26,7 +26,8 @@ impl Story {
 
     /// A subscriber opens its consumer.
     pub(crate) fn subscribed(subscriber: u8, namespace: Option<&str>) -> Observation {
-        Observation::Subscribed { subscriber, namespace: namespace.map(Arc::from) }
+        let (namespace, from) = (namespace.map(Arc::from), Position(0));
+        Observation::Subscribed { subscriber, namespace, from }
     }
 
     /// A subscriber is handed the event of an execution, as it stands.

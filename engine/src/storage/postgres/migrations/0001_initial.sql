@@ -33,6 +33,9 @@ create table sluicegate.submission (
   primary key (namespace, key)
 );
 
+create index submission_by_flow
+on sluicegate.submission (partition, flow);
+
 create table sluicegate.flow (
   partition int4 not null,
   id uuid not null,
@@ -267,6 +270,10 @@ create table sluicegate.flow_summary (
   primary key (partition, flow),
   check ((status >= 3) = (ended_at is not null))
 ) with (fillfactor = 50);
+
+create index flow_summary_ended
+on sluicegate.flow_summary (ended_at, partition, flow)
+where ended_at is not null;
 
 create table sluicegate.sibling_request (
   partition int4 not null,

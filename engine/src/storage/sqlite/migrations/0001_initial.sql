@@ -24,6 +24,9 @@ create table submission (
   primary key (namespace, key)
 ) strict, without rowid;
 
+create index submission_by_flow
+on submission (partition, flow);
+
 create table flow (
   partition integer not null check (partition between 0 and 65534),
   id blob not null check (length(id) = 16),
@@ -235,6 +238,10 @@ create table flow_summary (
   primary key (partition, flow),
   check ((status >= 3) = (ended_at is not null))
 ) strict, without rowid;
+
+create index flow_summary_ended
+on flow_summary (ended_at, partition, flow)
+where ended_at is not null;
 
 create table sibling_request (
   partition integer not null check (partition between 0 and 65534),

@@ -1,0 +1,6 @@
+-- Guards nothing: how many events an execution has.
+select
+  count(*) as events
+from completion_event
+where partition = :partition
+and execution = :execution

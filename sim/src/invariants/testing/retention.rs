@@ -1,0 +1,35 @@
+//! Steps of retention.
+
+use super::{Story, flow_key, id};
+use crate::history::{Change, Commit};
+use sluicegate::storage::EventKey;
+
+fn gone<T>(row: T) -> Change<T> {
+    Change { before: Some(row), after: None }
+}
+
+impl Story {
+    /// The events of these executions are taken away, and nothing else.
+    pub(crate) fn prune_events(self, names: &[&str]) -> Story {
+        let key = |name: &&str| EventKey { execution: id(name), incarnation: 0 };
+        let events_pruned = names.iter().map(key).collect();
+        self.commit(Commit { events_pruned, ..Commit::default() })
+    }
+
+    /// The flow is taken away, as it stands.
+    pub(crate) fn prune(self) -> Story {
+        let mirror = &self.mirror;
+        let commit = Commit {
+            flows: mirror.flows().iter().cloned().map(gone).collect(),
+            executions: mirror.executions().iter().copied().map(gone).collect(),
+            groups: mirror.groups().iter().copied().map(gone).collect(),
+            edges: mirror.edges().iter().cloned().map(gone).collect(),
+            attempts_pruned: mirror.attempts().iter().map(|row| row.key).collect(),
+            summaries: mirror.summaries().iter().copied().map(gone).collect(),
+            submissions_pruned: mirror.submissions().iter().map(|row| row.key.clone()).collect(),
+            requests: mirror.requests_of(flow_key()).cloned().map(gone).collect(),
+            ..Commit::default()
+        };
+        self.commit(commit)
+    }
+}
