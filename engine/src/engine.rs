@@ -69,8 +69,8 @@ pub struct Settings {
     /// How the feed is numbered and read.
     pub feed: FeedSettings,
     /// How long flows that are over are kept, and their events; `None` keeps them for ever.
-    /// Longer than any call that names one of them may be repeated: what a flow stored of calls, and
-    /// its idempotency key, go with it.
+    /// Longer than any call that names one of them may be repeated: what a flow stored of calls
+    /// goes with it, and so does its idempotency key.
     pub keep: Option<Duration>,
 }
 

@@ -28,9 +28,9 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     }
 
     /// One tick of retention: takes away events, and then flows, that are over for at least
-    /// [`Settings::keep`](crate::Settings::keep); nothing unless that is set. A flow goes as a whole, once none of its
-    /// events is left in the feed: see [`Engine::cursor_oldest`]. Its idempotency key is free again
-    /// then.
+    /// [`Settings::keep`](crate::Settings::keep); nothing unless that is set. A flow goes as a
+    /// whole, once none of its events is left in the feed: see [`Engine::cursor_oldest`]. Its
+    /// idempotency key is free again then.
     ///
     /// A scope that names a namespace or an instance tag leaves events alone, whose stream is one
     /// for all. Errors: of the scans; flows that fail are counted and found again by the next tick.

@@ -1,7 +1,7 @@
 //! Retention: takes away events and flows that are over for longer than they are kept. Events go
 //! first, from the oldest on, and the horizon of their stream moves with them, so that no cursor
-//! meets a gap unawares; a flow goes as a whole, once none of its events is left. Never touches what
-//! belongs to a flow that is not over.
+//! meets a gap unawares; a flow goes as a whole, once none of its events is left. Never touches
+//! what belongs to a flow that is not over.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -335,8 +335,8 @@ macro_rules! with_verbs {
             /// Flows that have change rows, in key order, each once.
             ScanFlowChanges scan_flow_changes: Read, flow_change,
                 (page: $crate::storage::FlowPage) -> Vec<$crate::identity::FlowKey>;
-            /// Flows that are over, in the order in which they ended: those whose summaries say that
-            /// they had ended by then. One without a flow is left out.
+            /// Flows that are over, in the order in which they ended: those whose summaries say
+            /// that they had ended by then. One without a flow is left out.
             ScanEndedFlows scan_ended_flows: Read, flow_summary,
                 (scan: $crate::storage::EndedScan) -> Vec<$crate::storage::EndedFlow>;
             /// The summary of a flow, if there is one.

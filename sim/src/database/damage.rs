@@ -7,7 +7,7 @@ use std::any::Any;
 use sluicegate::identity::ExecutionId;
 use sluicegate::policy::Decision;
 use sluicegate::storage::{
-    Execution, ExecutionView, FedGroup, Grant, Group, ListedExecution, StorageError,
+    EventKey, Execution, ExecutionView, FedGroup, Grant, Group, ListedExecution, StorageError,
 };
 
 use super::Database;
@@ -29,6 +29,23 @@ impl Database {
     pub fn damageable_executions(&self) -> Vec<ExecutionId> {
         let free = self.executions.free_committed().map(|member| &member.execution);
         free.filter(|row| !row.state.is_terminal()).map(|row| row.id).collect()
+    }
+
+    /// The completion events that nobody has locked, by execution and incarnation.
+    pub fn free_events(&self) -> Vec<EventKey> {
+        let free = self.events.free_committed().map(|row| &row.event.event);
+        free.map(|event| EventKey { execution: event.execution, incarnation: event.incarnation })
+            .collect()
+    }
+
+    /// Deletes an event that nobody has locked.
+    pub fn delete_event(&mut self, event: EventKey) -> bool {
+        let key = (event.execution, event.incarnation);
+        let Some(slot) = self.events.find(&key) else { return false };
+        let position = self.events.row(slot).committed.as_ref().and_then(|row| row.position);
+        self.events.delete_one(&key);
+        self.sets.unboxed(slot, position);
+        true
     }
 
     /// Damages a row that nobody has locked.

@@ -3,6 +3,7 @@
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::policy::Decision;
+use sluicegate::storage::EventKey;
 
 use crate::driver::sqlite_lane::SqliteLane;
 use crate::driver::tally::Sometimes;
@@ -16,6 +17,9 @@ use crate::tape::{Chance, Site};
 impl Universe {
     /// Damages a row, if one can be.
     pub(crate) fn damage(&mut self, kind: FaultKind, point: Point) {
+        if kind == FaultKind::EventDeleted {
+            return self.delete_event(point);
+        }
         let damaged = world(|world| {
             let damaged = world.draw_damage(kind);
             if damaged.is_none() {
@@ -35,6 +39,30 @@ impl Universe {
         world(|world| {
             world.judge.damaged(damaged);
             world.tally.sometimes(Sometimes::RowDamaged);
+        });
+    }
+}
+
+impl Universe {
+    /// Deletes a completion event, with its place in the feed or before it has one.
+    fn delete_event(&mut self, point: Point) {
+        let Some(event) = world(World::draw_event) else {
+            return world(|world| world.tally.missed(FaultKind::EventDeleted, point));
+        };
+        let gone = match &self.stores {
+            Stores::Model => world(|world| world.database.delete_event(event)),
+            Stores::Sqlite(lane) => lane.try_execute(&format!(
+                "delete from completion_event where execution = x'{}' and incarnation = {}",
+                event.execution.uuid.simple(),
+                event.incarnation
+            )),
+        };
+        world(|world| match gone {
+            true => {
+                world.judge.event_lost(event);
+                world.tally.sometimes(Sometimes::EventLost);
+            }
+            false => world.tally.missed(FaultKind::EventDeleted, point),
         });
     }
 }
@@ -64,10 +92,30 @@ impl SqliteLane {
 }
 
 impl World {
+    /// A tail that is lost takes no damage with it: the two are not drawn together.
+    fn takes_damage(&self) -> bool {
+        let durable = self.commits == Commits::Synchronous && self.lagging.is_none();
+        durable && self.writer.is_none()
+    }
+
+    fn draw_event(&mut self) -> Option<EventKey> {
+        if !self.takes_damage() {
+            return None;
+        }
+        let events: Vec<EventKey> = match self.lane {
+            LaneKind::Model => self.database.free_events(),
+            LaneKind::Sqlite => self.judge.mirror().events_left(),
+        };
+        if events.is_empty() {
+            return None;
+        }
+        let arity = u16::try_from(events.len()).unwrap_or(u16::MAX);
+        let drawn = self.tape.draw(Site::Detail, arity, Chance::Even);
+        Some(events[usize::from(drawn)])
+    }
+
     fn draw_damage(&mut self, kind: FaultKind) -> Option<Damaged> {
-        // A tail that is lost takes no damage with it: the two are not drawn together.
-        if self.commits == Commits::Asynchronous || self.lagging.is_some() || self.writer.is_some()
-        {
+        if !self.takes_damage() {
             return None;
         }
         let groups = self.damageable_groups().into_iter();

@@ -89,7 +89,7 @@ impl Universe {
                 skew_clock(index);
                 Struck::Goes(Permit::Run)
             }
-            FaultKind::GroupDeleted | FaultKind::RowUnreadable => {
+            kind if kind.damages() => {
                 self.damage(kind, Point::Statement(verb));
                 Struck::Goes(Permit::Run)
             }
@@ -120,7 +120,7 @@ impl Universe {
                 skew_clock(index);
                 Struck::Goes(Permit::Run)
             }
-            Some(kind @ (FaultKind::GroupDeleted | FaultKind::RowUnreadable)) => {
+            Some(kind) if kind.damages() => {
                 self.damage(kind, Point::Await);
                 Struck::Goes(Permit::Run)
             }

@@ -70,6 +70,7 @@ faults! {
     GroupDeleted "group_deleted" Model "the row of an edge group is deleted";
     RowUnreadable "row_unreadable" Every "a column of a row holds a value that no engine writes";
     ClockSkew "clock_skew" Every "the clock of the actor's machine is an hour off from then on";
+    EventDeleted "event_deleted" Every "the row of a completion event is deleted";
 }
 
 /// Where a fault strikes.
@@ -141,6 +142,7 @@ impl FaultKind {
             | Self::ClockSkew
             | Self::GroupDeleted
             | Self::RowUnreadable
+            | Self::EventDeleted
             | Self::DatabaseCrash => answered || point == Await,
             Self::StatementTimeout => answered || matches!(point, Wait(_)),
             Self::Serialization => answered,
@@ -153,10 +155,11 @@ impl FaultKind {
         }
     }
 
-    /// True if it damages rows, so that part of a flow waits for an operator. A universe in eight
-    /// has these, for they excuse what is left over.
+    /// True if it damages rows. A universe in eight has these, for most of them excuse what is left
+    /// over: part of a flow waits for an operator. That of an event excuses nothing but that nobody
+    /// hears of it.
     pub fn damages(self) -> bool {
-        matches!(self, Self::GroupDeleted | Self::RowUnreadable)
+        matches!(self, Self::GroupDeleted | Self::RowUnreadable | Self::EventDeleted)
     }
 
     /// True if it comes to the same there as another fault does elsewhere, so that a count leaves

@@ -40,7 +40,7 @@ fn check_pruned(context: &Context<'_>) -> Verdict {
     }
     let before = mirror.positions().iter().filter(|given| given.position < mirror.pruned_to());
     let kept = before.filter(|given| given.position > mirror.forgotten().position);
-    match kept.clone().find(|given| !mirror.is_event_pruned(given)) {
+    match kept.clone().find(|given| !mirror.is_event_gone(given)) {
         Some(left) => Err(format!("events behind {left:?} were pruned, and it is left")),
         None => Ok(()),
     }
@@ -125,8 +125,12 @@ fn check_delivery(hearing: &Hearing<'_>) -> Verdict {
 /// is gone is missing too, unless it was told.
 fn missing<'a>(heard: &'a Heard, mirror: &'a Mirror) -> impl Iterator<Item = Position> {
     let forgotten = mirror.forgotten().position.max(heard.from);
-    let places = mirror.positions().iter().map(|given| given.position);
-    places.filter(move |position| *position > forgotten && !heard.has(*position))
+    let lost =
+        |given: &&EventPosition| mirror.is_event_lost(given.key.execution, given.key.incarnation);
+    let places = mirror.positions().iter().filter(move |given| !lost(given));
+    places
+        .map(|given| given.position)
+        .filter(move |position| *position > forgotten && !heard.has(*position))
 }
 
 fn check_rest(rest: &Quiescent<'_>) -> Verdict {
@@ -140,7 +144,10 @@ fn check_rest(rest: &Quiescent<'_>) -> Verdict {
             .iter()
             .any(|given| (given.key.execution, given.key.incarnation) == (execution, incarnation))
     };
-    let kept = mirror.all_events().iter().filter(|row| row.commit > mirror.forgotten().commits);
+    let kept = mirror.all_events().iter().filter(|row| {
+        let lost = mirror.is_event_lost(row.key.execution, row.key.incarnation);
+        row.commit > mirror.forgotten().commits && !lost
+    });
     if let Some(row) = kept.clone().find(|row| !placed(row.key.execution, row.key.incarnation)) {
         return Err(format!("the event of {:?} never gets a place in the feed", row.key));
     }

@@ -31,7 +31,7 @@ pub(crate) mod testing;
 mod tests;
 
 use sluicegate::identity::ExecutionId;
-use sluicegate::storage::{AttemptKey, Execution};
+use sluicegate::storage::{AttemptKey, EventKey, Execution};
 
 use crate::history::{Commit, Observation};
 use crate::mirror::{Damaged, Mirror};
@@ -197,6 +197,11 @@ impl Judge {
     /// Takes note that every event that there is was deleted.
     pub fn events_deleted(&mut self) {
         self.mirror.forget_events();
+    }
+
+    /// Takes note of an event that was deleted.
+    pub fn event_lost(&mut self, event: EventKey) {
+        self.mirror.lose_event(event);
     }
 
     /// Takes note of a row that was damaged.

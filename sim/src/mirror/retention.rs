@@ -13,6 +13,8 @@ pub(super) struct Pruned {
     flows: Table<Flow>,
     /// Events.
     events: Table<EventKey>,
+    /// Events that nobody took away, and that are gone all the same.
+    lost: Table<EventKey>,
     /// The highest place that one of them had.
     position: Position,
 }
@@ -29,6 +31,7 @@ impl Pruned {
     pub(super) fn clear(&mut self) {
         self.flows.clear();
         self.events.clear();
+        self.lost.clear();
         self.position = Position(0);
     }
 }
@@ -77,18 +80,40 @@ impl Mirror {
         self.pruned.position
     }
 
-    /// True if the event at that place was pruned.
-    pub fn is_event_pruned(&self, given: &EventPosition) -> bool {
+    /// True if the event at that place was pruned, or lost.
+    pub fn is_event_gone(&self, given: &EventPosition) -> bool {
         let (execution, incarnation) = (given.key.execution, given.key.incarnation);
-        self.pruned.events.get(&EventKey { execution, incarnation }).is_some()
+        let key = EventKey { execution, incarnation };
+        self.pruned.events.get(&key).is_some() || self.pruned.lost.get(&key).is_some()
+    }
+
+    /// An event was deleted by a hand outside the engine.
+    pub fn lose_event(&mut self, key: sluicegate::storage::EventKey) {
+        let (execution, incarnation) = (key.execution, key.incarnation);
+        self.pruned.lost.put(EventKey { execution, incarnation });
+    }
+
+    /// True if an event was lost: nobody can be handed it.
+    pub fn is_event_lost(&self, execution: ExecutionId, incarnation: u32) -> bool {
+        self.pruned.lost.get(&EventKey { execution, incarnation }).is_some()
     }
 
     /// True if events of that execution are left.
     pub fn keeps_events_of(&self, id: ExecutionId) -> bool {
-        let mut own = self.events.rows.iter().filter(|row| row.key.execution == id);
-        own.any(|row| {
-            row.commit > self.forgotten.commits && self.pruned.events.get(&row.key).is_none()
+        self.events_left().iter().any(|key| key.execution == id)
+    }
+
+    /// The events that are left, by execution and incarnation.
+    pub fn events_left(&self) -> Vec<sluicegate::storage::EventKey> {
+        let written = self.events.rows.iter().filter(|row| row.commit > self.forgotten.commits);
+        let left = written.map(|row| row.key).filter(|key| {
+            self.pruned.events.get(key).is_none() && self.pruned.lost.get(key).is_none()
+        });
+        left.map(|EventKey { execution, incarnation }| sluicegate::storage::EventKey {
+            execution,
+            incarnation,
         })
+        .collect()
     }
 
     /// True if an actor is told of a flow that has been pruned since: the rows that would tell

@@ -1,5 +1,5 @@
-//! Takes away what is over for long enough, again and again until the flow is gone. Nobody does that
-//! while a client may still repeat its submit: retention is to be longer than calls are repeated.
+//! Takes away what is over for long enough, again and again until the flow is gone. Nobody does
+//! that while a client may still repeat its submit: retention is to be longer than that.
 
 use std::time::Duration;
 

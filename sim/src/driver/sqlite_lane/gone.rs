@@ -1,6 +1,6 @@
-//! What retention takes away in a transaction on a file, as the judge is told of it: the rows that it
-//! knows under what was asked for. That a file keeps none of them is a matter of the tests of the
-//! backend.
+//! What retention takes away in a transaction on a file, as the judge is told of it: the rows that
+//! it knows under what was asked for. That a file keeps none of them is a matter of the tests of
+//! the backend.
 
 use std::collections::BTreeSet;
 

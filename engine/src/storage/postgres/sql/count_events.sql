@@ -9,3 +9,4 @@ from (
 join sluicegate.completion_event as v
 on v.partition = r.partition
 and v.execution = r.execution
+order by events

@@ -4,3 +4,4 @@ select
 from completion_event
 where partition = :partition
 and execution = :execution
+order by events
