@@ -232,7 +232,8 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// Reports what became of an attempt.
     ///
     /// A repetition returns the reply that the first one stored. Errors: `LeaseLost` says what
-    /// replaced the lease, and nothing has changed.
+    /// replaced the lease; `LimitExceeded` if the result has more bytes than
+    /// [`Limits::result_max_bytes`]. Then nothing has changed.
     pub async fn report(&self, token: LeaseToken, report: Report) -> Result<Reported, EngineError> {
         let replies = self.report_all(vec![(token, report)]).await?;
         replies.into_iter().next().expect("one report has one reply")
@@ -243,12 +244,13 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     ///
     /// A lost lease concerns its own report only. Errors: `Invalid` if two reports name one
     /// execution, `LimitExceeded` beyond
-    /// [`REPORTS_MAX`](crate::operations::report::REPORTS_MAX); then nothing was reported.
+    /// [`REPORTS_MAX`](crate::operations::report::REPORTS_MAX) and for a result of more bytes than
+    /// [`Limits::result_max_bytes`]; then nothing was reported.
     pub async fn report_all(
         &self,
         reports: Vec<(LeaseToken, Report)>,
     ) -> Result<Vec<Result<Reported, EngineError>>, EngineError> {
-        let body = Reporting::of(reports)?;
+        let body = Reporting::of(reports, &self.settings.limits)?;
         if body.reports.is_empty() {
             return Ok(Vec::new());
         }
@@ -271,7 +273,7 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         request: ClaimRequest,
     ) -> Result<(Vec<Result<Reported, EngineError>>, Vec<Claimed>), EngineError> {
         request.check()?;
-        let reporting = Reporting::of(reports)?;
+        let reporting = Reporting::of(reports, &self.settings.limits)?;
         let pass = self.pass();
         let claim = self.claiming(request, pass.quarantine());
         let mut body = CompleteAndClaim { reporting, claim };

@@ -134,6 +134,12 @@ pub(crate) fn invalid(problems: &InvalidFlow) -> EngineError {
     }
 }
 
+/// The refusal of bytes that are more than a limit of [`Limits`](crate::flow::Limits).
+pub(crate) fn too_large(subject: &str, bytes: u64, field: &str, limit: u64) -> EngineError {
+    let reason = format!("{subject} has {bytes} bytes, the limit is {limit} (`{field}`)");
+    EngineError::LimitExceeded(reason)
+}
+
 /// A group without its row: the data was damaged, and nothing may be decided from its absence.
 pub(crate) fn missing_group(group: ExecutionId) -> StorageError {
     StorageError::Corrupt(format!("edge group of {group} has no row").into())

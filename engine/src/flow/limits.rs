@@ -1,4 +1,4 @@
-//! The sizes that a flow and its texts may have. Pure; says how much, never checks it.
+//! The sizes that a flow, its texts and its results may have. Pure; says how much, checks none.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct Limits {
     pub in_degree_max: u32,
     /// Bytes of a payload as compact JSON.
     pub payload_max_bytes: u64,
-    /// Bytes of a result as compact JSON.
+    /// Bytes of a result, or of what a failure leaves in its place.
     pub result_max_bytes: u64,
     /// Bytes of the results that are sent along with a lease; more is read in pages under it.
     pub inputs_max_bytes: u64,

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::error::{EngineError, Replacement};
+use crate::error::{EngineError, Replacement, too_large};
+use crate::flow::Limits;
 use crate::identity::{ExecutionId, FlowKey};
 use crate::mutants::mutated;
 use crate::operations::cancel::stops_ready;
@@ -28,7 +29,8 @@ pub const GIVE_BACKS_MAX: u32 = 100;
 /// Reports of one call.
 pub const REPORTS_MAX: usize = 1_000;
 
-/// What a worker says of its attempt.
+/// What a worker says of its attempt. The bytes are at most
+/// [`Limits::result_max_bytes`](crate::flow::Limits::result_max_bytes).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Report {
     /// It succeeded, with this result.
@@ -75,6 +77,16 @@ impl Report {
     fn payload_hash(&self) -> u64 {
         let digest = Sha256::digest(self.payload());
         digest[..8].iter().fold(0, |hash, byte| hash << 8 | u64::from(*byte))
+    }
+
+    /// Bytes that may become the execution's result.
+    fn result_bytes(&self) -> u64 {
+        match self {
+            Report::Complete(bytes) | Report::FailRetryable(bytes) | Report::FailFatal(bytes) => {
+                bytes.len() as u64
+            }
+            Report::Release | Report::Snooze(_) | Report::Suspend | Report::Skip => 0,
+        }
     }
 
     /// What is stored as the execution's result: of failures that may be tried again, the last.
@@ -250,13 +262,22 @@ async fn replay<T: Transaction>(
 }
 
 impl Reporting {
-    /// Refuses reports that cannot be served together.
-    pub(crate) fn of(reports: Vec<(LeaseToken, Report)>) -> Result<Self, EngineError> {
+    /// Refuses reports that cannot be served together, and results that are too large: a failure
+    /// that may be tried again as well, for nobody knows before the lock whether it will be kept.
+    pub(crate) fn of(
+        reports: Vec<(LeaseToken, Report)>,
+        limits: &Limits,
+    ) -> Result<Self, EngineError> {
         let mut named: BTreeSet<ExecutionId> = BTreeSet::new();
-        for (token, _) in &reports {
+        for (token, report) in &reports {
             let id = token.execution;
             if !named.insert(id) {
                 return Err(EngineError::Invalid(format!("execution {id} is reported twice")));
+            }
+            let (bytes, limit) = (report.result_bytes(), limits.result_max_bytes);
+            if bytes > limit {
+                let subject = format!("result of execution {id}");
+                return Err(too_large(&subject, bytes, "result_max_bytes", limit));
             }
         }
         if reports.len() > REPORTS_MAX {

@@ -75,12 +75,33 @@ pub struct Failure {
 
 impl Failure {
     fn bytes(message: &str) -> Arc<[u8]> {
-        let mut end = message.len().min(MESSAGE_MAX_BYTES);
+        Self::cut(message, MESSAGE_MAX_BYTES)
+    }
+
+    /// With so many bytes of the message, or fewer where a character would be cut in two.
+    fn cut(message: &str, bytes_max: usize) -> Arc<[u8]> {
+        let mut end = message.len().min(bytes_max);
         while !message.is_char_boundary(end) {
             end -= 1;
         }
         let failure = Failure { error: message[..end].to_owned() };
         serde_json::to_vec(&failure).expect("text is JSON").into()
+    }
+
+    /// In at most so many bytes of JSON: with less of the message, and nothing at all where not
+    /// even a failure without a message fits.
+    fn within(message: &str, json_max_bytes: u64) -> Arc<[u8]> {
+        let mut kept = MESSAGE_MAX_BYTES.min(message.len());
+        loop {
+            let bytes = Self::cut(message, kept);
+            if bytes.len() as u64 <= json_max_bytes {
+                return bytes;
+            }
+            if kept == 0 {
+                return Arc::from([]);
+            }
+            kept /= 2;
+        }
     }
 }
 
@@ -119,6 +140,35 @@ impl Outcome {
             Err(HandlerError::Skip) => Self::of(Report::Skip),
             Err(HandlerError::Release) => Self::of(Report::Release),
         }
+    }
+
+    /// What can be reported under the limit of a result.
+    ///
+    /// A result that is too large would be as large the next time, and a report that is refused
+    /// leaves a lease to run out and the work to be done again: so it is a failure for good.
+    pub(super) fn within(self, result_max_bytes: u64) -> Self {
+        let too_large = |bytes: &Arc<[u8]>| bytes.len() as u64 > result_max_bytes;
+        let (report, failure) = match (self.report, self.failure) {
+            (Report::Complete(bytes), _) if too_large(&bytes) => {
+                let found = bytes.len();
+                let message = format!(
+                    "the result has {found} bytes, the limit is {result_max_bytes} \
+                     (`result_max_bytes`)"
+                );
+                let bytes = Failure::within(&message, result_max_bytes);
+                (Report::FailFatal(bytes), Some(message))
+            }
+            (Report::FailRetryable(bytes), Some(message)) if too_large(&bytes) => {
+                let bytes = Failure::within(&message, result_max_bytes);
+                (Report::FailRetryable(bytes), Some(message))
+            }
+            (Report::FailFatal(bytes), Some(message)) if too_large(&bytes) => {
+                let bytes = Failure::within(&message, result_max_bytes);
+                (Report::FailFatal(bytes), Some(message))
+            }
+            others => others,
+        };
+        Self { report, failure }
     }
 
     /// A handler that panicked may succeed next time; what it panicked with is kept.
@@ -208,6 +258,28 @@ mod tests {
     fn a_long_message_is_cut_between_characters() {
         let outcome = Outcome::retryable(format!("x{}", "ä".repeat(MESSAGE_MAX_BYTES)));
         assert_eq!(failure(&outcome.report).len(), MESSAGE_MAX_BYTES - 1);
+    }
+
+    #[test]
+    fn a_result_beyond_the_limit_is_a_fatal_failure_that_says_so() {
+        let complete = |bytes: &[u8]| Outcome::of(Report::Complete(bytes.into()));
+        assert_eq!(complete(&[b'7'; 80]).within(80), complete(&[b'7'; 80]), "the limit is allowed");
+        let report = complete(&[b'7'; 101]).within(100).report;
+        assert!(matches!(report, Report::FailFatal(_)), "{report:?}");
+        assert!(failure(&report).starts_with("the result has 101 bytes, "), "{report:?}");
+        assert_eq!(complete(b"[]").within(1).report, Report::FailFatal(Arc::from([])));
+    }
+
+    #[test]
+    fn a_failure_keeps_as_much_of_its_message_as_the_limit_lets_it() {
+        // Each of these takes six bytes of JSON, so that what is kept is less than what fits.
+        let report = Outcome::retryable("\u{1}".repeat(100)).within(200).report;
+        let Report::FailRetryable(bytes) = &report else { panic!("{report:?}") };
+        assert!(bytes.len() <= 200, "{}", bytes.len());
+        assert_eq!(failure(&report).len(), 25);
+        let fatal = Outcome::fatal("never".to_owned());
+        assert_eq!(fatal.clone().within(100), fatal);
+        assert_eq!(fatal.within(3).report, Report::FailFatal(Arc::from([])));
     }
 
     #[test]

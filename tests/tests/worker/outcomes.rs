@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use sluicegate::Settings;
-use sluicegate::flow::{ExecutionSpec, FlowSpec};
+use sluicegate::flow::{ExecutionSpec, FlowSpec, Limits};
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::{Cause, PublicState};
 use sluicegate::transact::RetryBudget;
@@ -90,6 +90,30 @@ async fn a_payload_that_cannot_be_read_is_a_fatal_failure_that_names_the_kind() 
     let result = home.result();
     assert!(result.starts_with("{\"error\":\"payload of kind `mail`: invalid type"), "{result}");
     assert_eq!(home.described(flow, "b").await.state, PublicState::Skipped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_beyond_the_limit_fails_its_execution_for_good() {
+    let limits = Limits { result_max_bytes: 80, ..Limits::default() };
+    let home = Home::new(Settings { limits, ..Settings::default() });
+    let flow = home.submit(single("mail")).await;
+    let (done, mut told) = Told::channel();
+    let running = start(home.worker().handler("mail", move |_: Context, (): ()| {
+        let done = done.clone();
+        async move {
+            done.send(()).expect("the test listens");
+            Ok("x".repeat(79))
+        }
+    }));
+    told.next().await;
+    let totals = running.stop().await;
+    assert_eq!((totals.granted, totals.reported, totals.left_leased()), (1, 1, 0));
+    let described = home.described(flow, "a").await;
+    assert_eq!((described.state, described.attempt), (PublicState::Failed, 1));
+    assert_eq!(described.cause, Some(Cause::Handler));
+    let result = home.result();
+    assert!(result.starts_with("{\"error\":\"the result has 81 bytes, "), "{result}");
+    assert!(result.len() <= 80, "{result}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,7 +43,9 @@ impl<E: Environment> Engine<PostgresStorage, E> {
     /// wrote there and the completion commit or roll back together; see [`Engine::report`],
     /// and `submit_in` for what holds of the transaction.
     ///
-    /// Errors: `LeaseLost` says what replaced the lease: roll back, the work is not ours.
+    /// Errors: `LeaseLost` says what replaced the lease: roll back, the work is not ours;
+    /// `LimitExceeded` for a result of more bytes than
+    /// [`Limits::result_max_bytes`](crate::flow::Limits::result_max_bytes).
     pub async fn complete_in(
         &self,
         connection: &mut PgConnection,
@@ -60,7 +62,7 @@ impl<E: Environment> Engine<PostgresStorage, E> {
         token: LeaseToken,
         report: Report,
     ) -> Result<Reported, EngineError> {
-        let body = Reporting::of(vec![(token, report)])?;
+        let body = Reporting::of(vec![(token, report)], &self.settings().limits)?;
         let replies = self.storage().run_in(connection, &body).await?;
         replies.into_iter().next().expect("one report has one reply")
     }

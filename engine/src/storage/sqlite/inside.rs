@@ -41,7 +41,9 @@ impl<E: Environment> Engine<SqliteStorage, E> {
     /// wrote there and the completion commit or roll back together; see [`Engine::report`],
     /// and `submit_in` for what holds of the transaction.
     ///
-    /// Errors: `LeaseLost` says what replaced the lease: roll back, the work is not ours.
+    /// Errors: `LeaseLost` says what replaced the lease: roll back, the work is not ours;
+    /// `LimitExceeded` for a result of more bytes than
+    /// [`Limits::result_max_bytes`](crate::flow::Limits::result_max_bytes).
     pub fn complete_in(
         &self,
         transaction: &Transaction<'_>,
@@ -58,7 +60,7 @@ impl<E: Environment> Engine<SqliteStorage, E> {
         token: LeaseToken,
         report: Report,
     ) -> Result<Reported, EngineError> {
-        let body = Reporting::of(vec![(token, report)])?;
+        let body = Reporting::of(vec![(token, report)], &self.settings().limits)?;
         let replies = self.storage().run_in(transaction, &body)?;
         replies.into_iter().next().expect("one report has one reply")
     }
