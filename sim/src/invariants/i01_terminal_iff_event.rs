@@ -82,6 +82,11 @@ mod tests {
                 .ends("event of another incarnation"),
             Story::chain().grant("a").event("a", Outcome::Succeeded).ends("event without an end"),
             finished().event("a", Outcome::Succeeded).ends("event again later"),
+            Story::second_life()
+                .grant("a")
+                .complete("a", Outcome::Succeeded)
+                .tamper(|commit| commit.events.clear())
+                .ends("no event of its second life"),
         ]
     }
 }

@@ -226,6 +226,12 @@ mod tests {
             first_end(any, success)
                 .tamper(|commit| after(&mut commit.edges[0]).input = Some(failure))
                 .ends("another outcome is passed on"),
+            Story::second_life()
+                .grant("a")
+                .complete("a", success)
+                .hop(&["a"])
+                .alter_group("b", |group| group.decision = Decision::Impossible)
+                .ends("decided again in its second life"),
             passed(Vec::clear).ends("a later attempt is passed nothing"),
             passed(|inputs| {
                 let late = Input { name: "b".into(), ..inputs[0].clone() };

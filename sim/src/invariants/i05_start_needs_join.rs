@@ -49,6 +49,7 @@ mod tests {
         vec![
             Story::chain().alter("b", ready).ends("undecided"),
             Story::chain().grant("b").ends("claimed while blocked"),
+            Story::second_life().alter("b", ready).ends("undecided in its second life"),
             Story::chain()
                 .grant("a")
                 .complete("a", Outcome::Failed)

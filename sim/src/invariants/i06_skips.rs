@@ -70,6 +70,9 @@ mod tests {
         vec![
             failed.alter("c", skipped(Cause::Unsatisfiable)).ends("the other may still succeed"),
             Story::chain().alter("b", skipped(Cause::Handler)).ends("no handler ran"),
+            Story::second_life()
+                .alter("b", skipped(Cause::Unsatisfiable))
+                .ends("skipped in its second life by a decision of its first"),
             Story::chain().grant("a").alter("a", skipped(Cause::Flow)).ends("another cause"),
             Story::chain().alter("a", skipped(Cause::Unsatisfiable)).ends("no group"),
             Story::chain().alter("a", cancelled).alter("a", active).ends("runs after its cancel"),

@@ -144,6 +144,10 @@ mod tests {
             granted(|row| row.charged = 0).ends("grant not charged"),
             granted(|row| row.charged = 2).ends("grant charged twice"),
             granted(|row| row.give_backs = 1).ends("grant gives back"),
+            Story::second_life()
+                .grant("a")
+                .tamper(|commit| after(&mut commit.executions[0]).charged = 2)
+                .ends("charged for its first life"),
             requeued(AttemptEnd::FailedRetryable, |row| row.charged = 0).ends("failure given back"),
             requeued(AttemptEnd::Released, |row| row.charged = 1).ends("release not given back"),
             requeued(AttemptEnd::Released, |row| row.give_backs = 0).ends("give-back not counted"),

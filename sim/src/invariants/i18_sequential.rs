@@ -139,6 +139,12 @@ mod tests {
                 .quiescent()
                 .ends("another outcome than its attempt's"),
             Story::join(JoinPolicy::AllOf).quiescent().ends("never ran"),
+            Story::second_life()
+                .grant("a")
+                .complete("a", Outcome::Succeeded)
+                .alter("b", skipped)
+                .quiescent()
+                .ends("skipped in its second life, whose join is satisfied"),
             drained(Outcome::Failed).told(acknowledged).quiescent().ends("acknowledged and lost"),
         ]
     }

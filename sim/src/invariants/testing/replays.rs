@@ -2,7 +2,7 @@
 
 use sluicegate::policy::Decision;
 use sluicegate::replay::ReplayScope;
-use sluicegate::state::State;
+use sluicegate::state::{Outcome, State};
 use sluicegate::storage::{Flow, Request, RequestKey, Resolution, Summary};
 use sluicegate::summary::FlowStatus;
 
@@ -11,6 +11,12 @@ use crate::history::{Change, Commit, Observation};
 use crate::oracle;
 
 impl Story {
+    /// a -> b, of which a has failed and b was skipped, started again as a whole.
+    pub(crate) fn second_life() -> Story {
+        let failed = Story::chain().grant("a").complete("a", Outcome::Failed).hop(&["a"]);
+        failed.asks(ReplayScope::Failed).again(&["a", "b"])
+    }
+
     /// Request 6 is to replay this.
     pub(crate) fn asks(self, scope: ReplayScope) -> Story {
         self.told(Observation::ReplayAsked { flow: flow_key(), request: request(6), scope })
