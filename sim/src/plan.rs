@@ -407,9 +407,9 @@ impl Campaign {
 
     /// Every kind of the lane for `quick`; for `swarm` about half of them, drawn anew each time.
     fn draw_kinds(&self, tape: &mut Tape) -> BTreeSet<FaultKind> {
-        let damages = tape.draw(Site::Plan, 8, Chance::Even) == 1;
+        let seldom = tape.draw(Site::Plan, 8, Chance::Even) == 1;
         let kinds = faults::kinds(self.lane).into_iter();
-        let kinds = kinds.filter(|kind| damages || !kind.damages());
+        let kinds = kinds.filter(|kind| seldom || !kind.is_seldom());
         match self.profile {
             Profile::Quick => kinds.collect(),
             Profile::Swarm => {

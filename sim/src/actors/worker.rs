@@ -135,7 +135,7 @@ async fn handle<S: Storage>(stage: &Stage<S>, grant: &Claimed, then: Then) -> Ve
     let token = grant.token();
     let mut last_words = LastWords { stage, token, armed: true };
     let mut grants = Vec::new();
-    if work(stage, token).await {
+    if at_work(stage, token).await {
         let report = if suspends(stage) { Report::Suspend } else { outcome(&token) };
         match then {
             Then::Reports => send(stage, token, report).await,
@@ -144,6 +144,15 @@ async fn handle<S: Storage>(stage: &Stage<S>, grant: &Claimed, then: Then) -> Ve
     }
     last_words.armed = false;
     grants
+}
+
+/// Works, and lets the driver know on what.
+async fn at_work<S: Storage>(stage: &Stage<S>, token: LeaseToken) -> bool {
+    let actor = usize::from(stage.actor);
+    world(|world| world.slots[actor].works_on = Some(token.execution));
+    let worked = work(stage, token).await;
+    world(|world| world.slots[actor].works_on = None);
+    worked
 }
 
 /// Lets the work take its time, renewing at half of each lease; false if the lease was lost.

@@ -102,6 +102,11 @@ impl Universe {
 
     /// The time that an actor waited for has come.
     pub(crate) fn strike_await(&mut self, index: usize) -> Struck {
+        if world(|world| world.works_on_poison(index)) {
+            world(|world| world.tally.sometimes(Sometimes::PoisonKilledAgain));
+            self.kill(index);
+            return Struck::Gone;
+        }
         let kind = world(|world| {
             world.trace.at_actor(id(index));
             world.draw_fault(Site::Fault, Point::Await)
@@ -128,6 +133,16 @@ impl Universe {
                 self.pause(index);
                 Struck::Gone
             }
+            Some(kind @ FaultKind::PoisonWork) => match world(|world| world.poison(index)) {
+                true => {
+                    self.kill(index);
+                    Struck::Gone
+                }
+                false => {
+                    world(|world| world.tally.missed(kind, Point::Await));
+                    Struck::Goes(Permit::Run)
+                }
+            },
             Some(_) => {
                 self.kill(index);
                 Struck::Gone

@@ -72,6 +72,7 @@ sometimes! {
     FlowPruned "retention took a flow away";
     EventsPruned "retention took events away";
     CursorExpired "a subscriber came too late for events that retention took away";
+    PoisonKilledAgain "an execution that had killed a worker killed another one";
     EventLost "the row of a completion event was deleted";
     RowDamaged "a row was deleted, or made unreadable";
     LateInput "an edge with a name was satisfied after its join had decided";

@@ -3,9 +3,10 @@
 //! who goes on.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 use sluicegate::environment::{Environment, Notice};
-use sluicegate::identity::FlowKey;
+use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::state::State;
 use sluicegate::storage::{EventId, StorageError, Verb};
 use sluicegate::time::Timestamp;
@@ -95,6 +96,8 @@ pub(crate) struct Slot {
     pub(crate) answer: Answer,
     /// A notification arrived since it last looked.
     pub(crate) noticed: bool,
+    /// The execution that its handler works on.
+    pub(crate) works_on: Option<ExecutionId>,
 }
 
 /// A session whose client is gone.
@@ -230,6 +233,8 @@ pub(crate) struct World {
     pub(crate) told_flow: Option<FlowKey>,
     /// Clients that may still submit.
     pub(crate) clients_left: usize,
+    /// Executions that kill whoever works on them.
+    pub(crate) poisonous: BTreeSet<ExecutionId>,
     /// What idle actors would find if they looked.
     pub(crate) news: News,
     /// When the last commit wrote, in virtual time.
@@ -292,6 +297,7 @@ impl World {
             violation: None,
             told_flow: None,
             clients_left: 0,
+            poisonous: BTreeSet::new(),
             news: News::default(),
             written_at: 0,
             moved_at: 0,
@@ -316,6 +322,7 @@ impl World {
         self.database.reset();
         self.database.granular = plan.granular;
         self.told_flow = None;
+        self.poisonous.clear();
         self.clients_left = usize::from(cast.clients);
         self.slots.clear();
         self.slots.resize_with(actors, Slot::default);
@@ -450,6 +457,20 @@ impl World {
                 }
             }
         }
+    }
+
+    /// What the actor works on kills it from now on; false if it works on nothing.
+    pub(crate) fn poison(&mut self, index: usize) -> bool {
+        let works_on = self.slots[index].works_on;
+        self.poisonous.extend(works_on);
+        works_on.is_some()
+    }
+
+    /// True if the actor works on what kills. Work is harmless once faults have stopped: workers
+    /// answer then.
+    pub(crate) fn works_on_poison(&self, index: usize) -> bool {
+        let works_on = self.slots[index].works_on;
+        self.faults_on && works_on.is_some_and(|id| self.poisonous.contains(&id))
     }
 
     /// Hands an observation to the judge.

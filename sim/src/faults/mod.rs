@@ -71,6 +71,7 @@ faults! {
     RowUnreadable "row_unreadable" Every "a column of a row holds a value that no engine writes";
     ClockSkew "clock_skew" Every "the clock of the actor's machine is an hour off from then on";
     EventDeleted "event_deleted" Every "the row of a completion event is deleted";
+    PoisonWork "poison_work" Every "an execution kills its worker, and every one that it is given to";
 }
 
 /// Where a fault strikes.
@@ -131,7 +132,7 @@ impl FaultKind {
         match self {
             Self::NoticeLost | Self::NoticeDuplicated | Self::NoticeLate => point == Notice,
             Self::StuckGroup => point == Heal,
-            Self::CrashAwait => point == Await,
+            Self::CrashAwait | Self::PoisonWork => point == Await,
             Self::CrashWaiting => matches!(point, Wait(_)),
             Self::Crash | Self::CrashAfter | Self::LingeringSession => {
                 matches!(point, Statement(_))
@@ -155,9 +156,13 @@ impl FaultKind {
         }
     }
 
-    /// True if it damages rows. A universe in eight has these, for most of them excuse what is left
-    /// over: part of a flow waits for an operator. That of an event excuses nothing but that nobody
-    /// hears of it.
+    /// True if a universe in eight has it and no other does: what damages rows excuses what is left
+    /// over, for part of a flow waits for an operator, and work that kills hides what comes after.
+    pub fn is_seldom(self) -> bool {
+        self.damages() || self == Self::PoisonWork
+    }
+
+    /// True if it damages rows. That of an event excuses nothing but that nobody hears of it.
     pub fn damages(self) -> bool {
         matches!(self, Self::GroupDeleted | Self::RowUnreadable | Self::EventDeleted)
     }
