@@ -71,7 +71,7 @@ faults! {
     RowUnreadable "row_unreadable" Every "a column of a row holds a value that no engine writes";
     ClockSkew "clock_skew" Every "the clock of the actor's machine is an hour off from then on";
     EventDeleted "event_deleted" Every "the row of a completion event is deleted";
-    PoisonWork "poison_work" Every "an execution kills its worker, and every one that it is given to";
+    PoisonWork "poison_work" Every "an execution kills its worker, and whoever gets it next";
 }
 
 /// Where a fault strikes.
