@@ -111,6 +111,8 @@ mutants! {
     S50 "events are taken away and the horizon of their stream stays" "I17";
     S51 "a flow is pruned while the feed still holds its events" "I20";
     S52 "whoever opens a flow again leaves the mark that it is over" "I20 I10";
+    S60 "progress is accepted from an older attempt" "I7";
+    S61 "a late duplicate moves progress back" "I16";
     S30 "commits are acknowledged before they are on the disk" "I19";
 }
 

@@ -145,11 +145,18 @@ pub enum Observation {
         /// Which report.
         end: AttemptEnd,
     },
-    /// A report or renewal was refused because the lease was lost.
+    /// A report of progress was accepted.
+    Progressed {
+        /// The lease that it carried.
+        holder: Holder,
+        /// Its number among those of its attempt.
+        sequence: u64,
+    },
+    /// A report, a renewal or progress was refused because the lease was lost.
     LeaseLost {
         /// The lease that it carried.
         holder: Holder,
-        /// Which report; `None` for a renewal.
+        /// Which report; `None` for a renewal and for progress.
         end: Option<AttemptEnd>,
     },
     /// A call to cancel a flow was answered.

@@ -130,6 +130,7 @@ pub struct Odds {
 
 /// A universe before it runs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a part of the file, on or off")]
 pub struct Plan {
     /// Its lane.
     pub lane: LaneKind,
@@ -173,6 +174,9 @@ pub struct Plan {
     /// Bytes of results that a lease carries.
     #[serde(default = "inputs_max_bytes")]
     pub inputs_max_bytes: u64,
+    /// Workers say how far they have come.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub progress: bool,
     /// Faults stop after so many steps; 0 means that the safety phase runs to its end.
     pub heal_after: u32,
     /// How likely each choice leaves the quiet one.
@@ -351,6 +355,7 @@ impl Campaign {
         };
         let cast = Cast { extenders, ..self.cast(operators, resumers) };
         let hold = (tape.draw(Site::Plan, 2, Chance::Even) == 1).then(|| draw_hold(tape, cast));
+        let progress = tape.draw(Site::Plan, 3, Chance::Even) == 1;
         let statements = 60 * u32::try_from(flow.executions.len()).unwrap_or(u32::MAX).max(1);
         let spread = u64::from(faults_max + 1) * 65_536 / u64::from(statements);
         Plan {
@@ -369,6 +374,7 @@ impl Campaign {
             hold,
             prunes: ids_seed % PRUNES_EVERY == 5 && self.engine == EngineKind::Sluicegate,
             inputs_max_bytes,
+            progress: progress && self.engine == EngineKind::Sluicegate,
             faults,
             faults_max,
             delays_max: u32::MAX,

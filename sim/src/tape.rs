@@ -38,6 +38,8 @@ pub enum Site {
     Operate,
     /// Whether a worker suspends its execution, and how it is resumed.
     Suspend,
+    /// Whether a worker says how far it has come, and under which number.
+    Progress,
 }
 
 /// One choice: `value` of `0..arity`.

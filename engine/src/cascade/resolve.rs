@@ -213,6 +213,7 @@ mod tests {
             charged: 0,
             give_backs: 0,
             resumed: None,
+            progress: None,
             epoch: 0,
             lease: None,
             finished_at: None,

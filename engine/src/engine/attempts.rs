@@ -1,11 +1,14 @@
 //! The part of the public handle that is about attempts beside claims and reports.
 
+use std::sync::Arc;
+
 use crate::Engine;
 use crate::environment::{Environment, Notice};
 use crate::error::EngineError;
 use crate::identity::ExecutionId;
 use crate::operations::claim::LeaseToken;
 use crate::operations::inputs::{self, InputPage, ReadInputs};
+use crate::operations::progress::ReportProgress;
 use crate::operations::resume::Resume;
 use crate::storage::{Reported, Storage};
 use crate::transact::transact;
@@ -29,6 +32,28 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         let limit = limit.min(inputs::PAGE_ROWS_MAX);
         let bytes_max = self.settings.limits.inputs_max_bytes;
         let body = ReadInputs { token, after, limit, bytes_max };
+        transact(&self.storage, &self.environment, &self.settings.budget, &body).await?
+    }
+
+    /// Stores how far the work of an attempt has come, in place of what was stored before. It stays
+    /// for the attempts that follow, and when the execution has ended;
+    /// [`Engine::describe_execution`] shows it, and a replay clears it. The lease goes on as it
+    /// did: neither does this renew it, nor does it matter here whether it has run out, as long as
+    /// nobody has ended it.
+    ///
+    /// `sequence` counts the reports of one attempt. One that is not above the last stored one of
+    /// its attempt is accepted and changes nothing, so that a repetition, or a report that was
+    /// overtaken, never moves progress back; the first one of another attempt counts whatever its
+    /// number. Errors: `LimitExceeded` if the value has more bytes than
+    /// [`Limits::progress_max_bytes`](crate::flow::Limits::progress_max_bytes);
+    /// `ExecutionNotFound`; `LeaseLost` says what replaced the lease. Then nothing has changed.
+    pub async fn progress(
+        &self,
+        token: LeaseToken,
+        sequence: u64,
+        value: Arc<[u8]>,
+    ) -> Result<(), EngineError> {
+        let body = ReportProgress::of(token, sequence, value, &self.settings.limits)?;
         transact(&self.storage, &self.environment, &self.settings.budget, &body).await?
     }
 

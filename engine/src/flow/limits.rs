@@ -16,6 +16,8 @@ pub struct Limits {
     pub payload_max_bytes: u64,
     /// Bytes of a result, or of what a failure leaves in its place.
     pub result_max_bytes: u64,
+    /// Bytes of what a worker says of how far it has come.
+    pub progress_max_bytes: u64,
     /// Bytes of the results that are sent along with a lease; more is read in pages under it.
     pub inputs_max_bytes: u64,
     /// Bytes of a name, kind, lane, namespace, tag, key or input name.
@@ -30,6 +32,7 @@ impl Default for Limits {
             in_degree_max: 10_000,
             payload_max_bytes: 1 << 20,
             result_max_bytes: 1 << 20,
+            progress_max_bytes: 64 << 10,
             inputs_max_bytes: 4 << 20,
             name_max_bytes: 256,
         }

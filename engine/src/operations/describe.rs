@@ -66,6 +66,10 @@ pub struct ExecutionDetails {
     pub payload: Arc<[u8]>,
     /// What its handler returned.
     pub result: Option<Arc<[u8]>>,
+    /// What its handler last said of how far it has come; gone with a replay.
+    pub progress: Option<Arc<[u8]>>,
+    /// The attempt that said so.
+    pub progress_attempt: Option<u32>,
 }
 
 /// An edge group as described.
@@ -260,6 +264,8 @@ pub(crate) async fn execution_details<R: Snapshot>(
         propagated: row.propagated,
         payload: definition.payload,
         result: view.result.clone(),
+        progress: view.progress.clone(),
+        progress_attempt: row.progress.map(|progress| progress.attempt),
         description: execution(view, now),
     })
 }

@@ -10,6 +10,7 @@ pub mod extend;
 pub(crate) mod finish;
 pub mod inputs;
 pub mod list;
+pub(crate) mod progress;
 pub mod replay;
 pub mod report;
 pub(crate) mod resume;

@@ -359,6 +359,7 @@ fn again(before: &Execution, now: Timestamp) -> Move {
         attempt: 0,
         charged: 0,
         give_backs: 0,
+        progress: None,
         epoch: before.epoch + 1,
         lease: None,
         finished_at: None,

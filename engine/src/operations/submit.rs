@@ -233,6 +233,7 @@ pub(crate) fn execution(
         charged: 0,
         give_backs: 0,
         resumed: None,
+        progress: None,
         epoch: 0,
         lease: None,
         finished_at: None,

@@ -19,8 +19,9 @@ use crate::state::{ClosePolicy, State};
 use crate::storage::codes::{self, StoredBackoff, StoredJoin, StoredReport};
 use crate::storage::{
     Attempt, AttemptKey, Definition, EdgeKey, Event, EventId, EventKey, Execution, ExecutionView,
-    Flow, Grant, Group, Lease, Member, NewEvent, Position, Request, RequestKey, Result, Resumed,
-    SiblingRequest, StorageError, Submission, SubmissionKey, Tags, UnnumberedEvent,
+    Flow, Grant, Group, Lease, Member, NewEvent, Position, ProgressMark, Request, RequestKey,
+    Result, Resumed, SiblingRequest, StorageError, Submission, SubmissionKey, Tags,
+    UnnumberedEvent,
 };
 use crate::time::Timestamp;
 
@@ -197,6 +198,18 @@ trait Read: Columns {
         let whole = (epoch.is_some() || outcome.is_none())
             .then(|| epoch.map(|epoch| Resumed { epoch, outcome }));
         self.whole("resumed_epoch, resumed_outcome", whole, "part of a resume")
+    }
+
+    fn progress(&mut self) -> Result<Option<ProgressMark>> {
+        let attempt = self.optional_u32("progress_attempt")?;
+        let sequence =
+            self.optional_code("progress_sequence", |value| Some(codes::bits_of(value)))?;
+        let whole = match (attempt, sequence) {
+            (Some(attempt), Some(sequence)) => Some(Some(ProgressMark { attempt, sequence })),
+            (None, None) => Some(None),
+            _ => None,
+        };
+        self.whole("progress_attempt, progress_sequence", whole, "part of a report of progress")
     }
 
     fn retry(&mut self) -> Result<RetryPolicy> {
@@ -388,6 +401,7 @@ fn execution(row: &mut impl Columns, id: ExecutionId) -> Result<Execution> {
     let deadline = row.optional_timestamp("deadline")?;
     let (attempt, charged) = (row.u32("attempt")?, row.u32("charged")?);
     let (give_backs, resumed) = (row.u32("give_backs")?, row.resumed()?);
+    let progress = row.progress()?;
     let epoch = row.bits("epoch")?;
     let lease = row.lease(state)?;
     let finished_at = row.optional_timestamp("finished_at")?;
@@ -408,6 +422,7 @@ fn execution(row: &mut impl Columns, id: ExecutionId) -> Result<Execution> {
         charged,
         give_backs,
         resumed,
+        progress,
         epoch,
         lease,
         finished_at,
@@ -434,6 +449,7 @@ impl FromColumns for ExecutionView {
             definition: row_of(execution.id, row.definition())?,
             worker: row.text("worker")?,
             result: row.bytes("result", |bytes| Some(bytes.into()))?,
+            progress: row.bytes("progress", |bytes| Some(bytes.into()))?,
         })
     }
 }

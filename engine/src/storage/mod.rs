@@ -24,6 +24,7 @@ pub mod inputs;
 pub mod listings;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod progress;
 pub mod requests;
 pub mod rows;
 pub mod schema;
@@ -42,6 +43,7 @@ pub use feed::*;
 pub use guard::Guarded;
 pub use inputs::*;
 pub use listings::*;
+pub use progress::*;
 pub use requests::*;
 pub use rows::*;
 pub use summaries::*;

@@ -9,7 +9,7 @@ use crate::identity::{ExecutionId, FlowId, FlowKey, Partition, RequestId};
 use crate::policy::{AcceptSet, Decision, JoinPolicy};
 use crate::retry::RetryPolicy;
 use crate::state::{Cause, ClosePolicy, Outcome, State};
-use crate::storage::{Guarded, Tags};
+use crate::storage::{Guarded, ProgressMark, Tags};
 use crate::time::Timestamp;
 
 /// Whether an insert with `on conflict do nothing` wrote its row.
@@ -131,6 +131,8 @@ pub struct Execution {
     pub give_backs: u32,
     /// The last suspension that was resumed.
     pub resumed: Option<Resumed>,
+    /// How far it has said that it has come.
+    pub progress: Option<ProgressMark>,
     /// Grows with every grant and every revocation.
     pub epoch: u64,
     /// The live lease; exists exactly while it is active.
@@ -180,6 +182,8 @@ pub struct ExecutionView {
     pub worker: Option<Arc<str>>,
     /// What its handler returned.
     pub result: Option<Arc<[u8]>>,
+    /// What it last reported while it worked.
+    pub progress: Option<Arc<[u8]>>,
 }
 
 /// The guard of an execution's update: columns of the target row only.
@@ -198,7 +202,7 @@ pub enum ResultChange {
     Keep,
     /// Stores these bytes.
     Set(Arc<[u8]>),
-    /// Removes it.
+    /// Removes it, and the progress with it.
     Clear,
 }
 
@@ -207,8 +211,8 @@ pub enum ResultChange {
 pub struct ExecutionWrite {
     /// Zero rows change where it does not hold.
     pub guard: ExecutionGuard,
-    /// The new row; a lease in it keeps its worker, none clears it. The flow and the retry policy
-    /// in it are not looked at: they are written once, by the insert.
+    /// The new row; a lease in it keeps its worker, none clears it. The flow, the retry policy and
+    /// the progress in it are not looked at.
     pub after: Execution,
     /// What happens to the result.
     pub result: ResultChange,

@@ -56,7 +56,7 @@ macro_rules! with_verbs {
             /// A flow by its key, if there is one.
             ReadFlow read_flow: Read, flow,
                 (key: $crate::identity::FlowKey) -> Option<$crate::storage::Flow>;
-            /// Adds executions, all without a lease; an id that exists is corrupt.
+            /// Adds executions, all without a lease or progress; an id that exists is corrupt.
             InsertExecutions insert_executions: Insert, execution,
                 (rows: [$crate::storage::NewExecution]) -> ();
             /// Adds edge groups; a downstream that has one is corrupt.
@@ -98,8 +98,13 @@ macro_rules! with_verbs {
             /// Updates locked executions; returns the ids whose guard held, in id order. A row
             /// whose guard does not hold, state or epoch, stays as it is. `after` keeps the flow,
             /// and the retry policy: they are written once, by the insert, as is the definition.
+            /// Progress stays as it is, and goes where the result is cleared.
             WriteExecutions write_executions: Write, execution,
                 (rows: [$crate::storage::ExecutionWrite]) -> Vec<$crate::identity::ExecutionId>;
+            /// Stores how far a locked execution has come, and nothing else of it; returns how many
+            /// rows it changed. One that is not active, or not at that epoch, stays as it is.
+            WriteProgress write_progress: Write, execution,
+                (row: $crate::storage::ProgressWrite) -> u64;
             /// Records ended attempts, each with the worker that still stands in its execution. A
             /// number that the incarnation has recorded is corrupt, and so is an attempt of no
             /// execution.

@@ -50,7 +50,7 @@ async fn work<S: Storage, H: Host>(station: &Arc<Station<S, H>>, leased: Leased)
     let Leased { grant, sent_at } = leased;
     let started_at = station.host().monotonic();
     let kept = lease::keep(station, grant.token(), sent_at);
-    let context = Context::new(grant, Arc::clone(&station.settings.name));
+    let context = Context::new(station, grant);
     let result_max_bytes = station.engine.settings().limits.result_max_bytes;
     let outcome = handle(station, &context, &kept).await.within(result_max_bytes);
     let took = station.host().monotonic().saturating_sub(started_at);

@@ -1,16 +1,20 @@
-//! What a handler is told of its attempt, and how it learns that nobody wants it any more. Never
-//! talks to the storage.
+//! What a handler is told of its attempt, what it may say while it works, and how it learns that
+//! nobody wants it any more. Never decides anything.
 
 use std::sync::Arc;
 
+use crate::environment::Host;
 use crate::identity::{ExecutionId, FlowKey};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::operations::claim::LeaseToken;
 use crate::operations::inputs::{Claimed, Inputs};
 use crate::signal::Signal;
 use crate::state::Outcome;
-use crate::storage::{Definition, Input};
+use crate::storage::{Definition, Input, Storage};
+use crate::worker::progress::{ProgressError, Reporter};
+use crate::worker::station::Station;
 
 /// Why the work of an attempt is no longer wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,12 +101,15 @@ pub enum InputError {
 pub struct Context {
     grant: Arc<Claimed>,
     worker: Arc<str>,
+    reporter: Arc<Reporter>,
     cancellation: Cancellation,
 }
 
 impl Context {
-    pub(super) fn new(grant: Claimed, worker: Arc<str>) -> Self {
-        Self { grant: Arc::new(grant), worker, cancellation: Cancellation::new() }
+    pub(super) fn new<S: Storage, H: Host>(station: &Arc<Station<S, H>>, grant: Claimed) -> Self {
+        let reporter = Arc::new(Reporter::new(station, grant.token()));
+        let worker = Arc::clone(&station.settings.name);
+        Self { grant: Arc::new(grant), worker, reporter, cancellation: Cancellation::new() }
     }
 
     /// The execution.
@@ -183,6 +190,26 @@ impl Context {
     /// [`Engine::resume`](crate::Engine::resume), which is refused until then.
     pub fn suspension(&self) -> u64 {
         self.grant.execution.epoch + 1
+    }
+
+    /// Stores how far the work has come, as JSON of at most
+    /// [`Limits::progress_max_bytes`](crate::flow::Limits::progress_max_bytes) bytes, for whoever
+    /// watches the execution and for the attempts that follow. Costs a transaction each time.
+    ///
+    /// Of several calls that are stored the one that began last stands.
+    /// Cancellation: dropped, it is stored or it is not. Errors: the lease was lost, the value is
+    /// too large or has no form as JSON, or the storage did not answer; by `?` each is a retryable
+    /// failure, and a handler may as well go on without.
+    pub async fn report_progress<T: Serialize>(&self, value: &T) -> Result<(), ProgressError> {
+        self.reporter.report(value).await
+    }
+
+    /// How far this incarnation had come by its last report, which an earlier attempt may have
+    /// made; `None` if there is none. Read from the storage at each call.
+    ///
+    /// Errors: what is stored is not of that type, or the storage did not answer.
+    pub async fn last_progress<T: DeserializeOwned>(&self) -> Result<Option<T>, ProgressError> {
+        self.reporter.last().await
     }
 
     /// Name of the worker.

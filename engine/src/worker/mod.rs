@@ -7,6 +7,7 @@ mod calls;
 mod context;
 mod handler;
 mod lease;
+mod progress;
 mod run;
 mod station;
 
@@ -20,6 +21,7 @@ use crate::storage::Storage;
 pub use builder::{BuildError, CONCURRENCY, FAREWELL, GRACE, LEASE, POLL, WorkerBuilder};
 pub use context::{Cancellation, Cancelled, Context, InputError};
 pub use handler::{Failure, HandlerError, MESSAGE_MAX_BYTES};
+pub use progress::ProgressError;
 pub use station::Totals;
 
 use station::Station;

@@ -7,6 +7,7 @@ pub(crate) mod extender;
 pub(crate) mod operator;
 pub(crate) mod projector;
 pub(crate) mod reconciler;
+mod reporter;
 pub(crate) mod resumer;
 pub(crate) mod sequencer;
 pub(crate) mod subscriber;
@@ -91,6 +92,7 @@ pub(crate) enum Sweeps {
 
 /// What a turn needs.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a part of the cast, there or not")]
 pub(crate) struct Stage<S> {
     pub(crate) engine: Engine<S, SimEnvironment>,
     pub(crate) storage: S,
@@ -108,6 +110,8 @@ pub(crate) struct Stage<S> {
     pub(crate) resumed: bool,
     /// Reconcilers take away what is over.
     pub(crate) prunes: bool,
+    /// Workers say how far they have come.
+    pub(crate) progress: bool,
 }
 
 impl<S: Storage> Stage<S> {

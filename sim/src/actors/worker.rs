@@ -13,6 +13,7 @@ use sluicegate::operations::inputs::{Claimed, Inputs};
 use sluicegate::operations::report::Report;
 use sluicegate::storage::{AttemptKey, Input, Storage};
 
+use crate::actors::reporter::Reporter;
 use crate::actors::{Progress, Stage, choose};
 use crate::driver::tally::Sometimes;
 use crate::driver::world::{SimEnvironment, world};
@@ -135,7 +136,8 @@ async fn handle<S: Storage>(stage: &Stage<S>, grant: &Claimed, then: Then) -> Ve
     let token = grant.token();
     let mut last_words = LastWords { stage, token, armed: true };
     let mut grants = Vec::new();
-    if at_work(stage, token).await {
+    let mut reporter = Reporter::new(stage, token);
+    if at_work(stage, token, &mut reporter).await {
         let report = if suspends(stage) { Report::Suspend } else { outcome(&token) };
         match then {
             Then::Reports => send(stage, token, report).await,
@@ -143,20 +145,29 @@ async fn handle<S: Storage>(stage: &Stage<S>, grant: &Claimed, then: Then) -> Ve
         }
     }
     last_words.armed = false;
+    reporter.late().await;
     grants
 }
 
 /// Works, and lets the driver know on what.
-async fn at_work<S: Storage>(stage: &Stage<S>, token: LeaseToken) -> bool {
+async fn at_work<S: Storage>(
+    stage: &Stage<S>,
+    token: LeaseToken,
+    reporter: &mut Reporter<'_, S>,
+) -> bool {
     let actor = usize::from(stage.actor);
     world(|world| world.slots[actor].works_on = Some(token.execution));
-    let worked = work(stage, token).await;
+    let worked = work(stage, token, reporter).await;
     world(|world| world.slots[actor].works_on = None);
     worked
 }
 
 /// Lets the work take its time, renewing at half of each lease; false if the lease was lost.
-async fn work<S: Storage>(stage: &Stage<S>, token: LeaseToken) -> bool {
+async fn work<S: Storage>(
+    stage: &Stage<S>,
+    token: LeaseToken,
+    reporter: &mut Reporter<'_, S>,
+) -> bool {
     let environment = SimEnvironment { actor: stage.actor };
     let long = choose(Site::Work, 5, Chance::Of(12_000));
     let mut left = [Duration::from_millis(50), Duration::from_secs(2), LEASE, WORK_MAX, WORK_MAX]
@@ -166,6 +177,9 @@ async fn work<S: Storage>(stage: &Stage<S>, token: LeaseToken) -> bool {
         let part = left.min(renew_after);
         environment.sleep(part).await;
         left -= part;
+        if !reporter.advance().await {
+            return false;
+        }
         if left.is_zero() {
             return true;
         }
@@ -271,7 +285,7 @@ fn observe<S: Storage>(
     }
 }
 
-fn holder(token: &LeaseToken) -> Holder {
+pub(super) fn holder(token: &LeaseToken) -> Holder {
     Holder {
         execution: token.execution,
         incarnation: token.incarnation,

@@ -10,7 +10,8 @@ use sluicegate::retry::RetryPolicy;
 use sluicegate::state::State;
 use sluicegate::storage::codes::{self, StoredBackoff, StoredJoin, StoredReport};
 use sluicegate::storage::{
-    Attempt, AttemptKey, Edge, EdgeKey, EventId, Execution, Group, Lease, NewEvent, Resumed,
+    Attempt, AttemptKey, Edge, EdgeKey, EventId, Execution, Group, Lease, NewEvent, ProgressMark,
+    Resumed,
 };
 use sluicegate::time::Timestamp;
 use sqlx::{Connection, Row};
@@ -54,7 +55,7 @@ const QUERIES: [(&str, &str); 6] = [
         "x.partition #x.id #x.flow x.state x.cause x.incarnation x.propagated x.has_in \
          x.has_inputs x.has_out x.not_before x.deadline x.attempt x.charged x.give_backs \
          x.resumed_epoch \
-         x.resumed_outcome x.epoch x.nonce #x.request \
+         x.resumed_outcome x.progress_attempt x.progress_sequence x.epoch x.nonce #x.request \
          x.granted_at x.expires_at x.finished_at x.max_attempts x.backoff x.backoff_delay_ms \
          x.backoff_factor x.backoff_cap_ms x.attempt_timeout_ms x.name",
         "from {}execution as x \
@@ -303,6 +304,13 @@ fn execution(columns: &mut Columns) -> Result<Execution, String> {
         }
         (None, Some(_)) => return Err(columns.refuse()),
     };
+    let progress = match (columns.small_optional()?, columns.optional()?) {
+        (None, None) => None,
+        (Some(attempt), Some(sequence)) => {
+            Some(ProgressMark { attempt, sequence: codes::bits_of(sequence) })
+        }
+        _ => return Err(columns.refuse()),
+    };
     let epoch = codes::bits_of(columns.integer()?);
     let (nonce, request) = (columns.optional()?, columns.uuid()?);
     let (granted_at, expires_at) = (columns.time_optional()?, columns.time_optional()?);
@@ -341,6 +349,7 @@ fn execution(columns: &mut Columns) -> Result<Execution, String> {
         charged,
         give_backs,
         resumed,
+        progress,
         epoch,
         lease,
         finished_at,

@@ -1,6 +1,7 @@
 //! From the named arguments of a step to the verb with its typed argument: one arm a verb. What an
 //! argument leaves out has a default. Never draws anything.
 
+mod attempts;
 mod claim;
 mod feed;
 mod flows;
@@ -9,15 +10,14 @@ mod retention;
 mod summaries;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, AttemptKey, Definition, Edge, EdgeKey, EventId, Execution, ExecutionWrite,
-    Group, NewEvent, NewExecution, OverdueScan, Page, PlanQuery, Reported, Resolution,
-    ResultChange, Scope, Submission, UpstreamScan, Verb,
+    AttemptKey, Definition, Edge, EdgeKey, EventId, Execution, ExecutionWrite, Group, NewEvent,
+    NewExecution, OverdueScan, Page, PlanQuery, Resolution, ResultChange, Scope, Submission,
+    UpstreamScan, Verb,
 };
 use sluicegate::time::Timestamp;
 
@@ -67,7 +67,7 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         Verb::LockExecutions => Call::LockExecutions(given.executions("keys")?),
         Verb::TakeExecutions => Call::TakeExecutions(given.executions("keys")?),
         Verb::WriteExecutions => Call::WriteExecutions(given.rows(|row| given.write(row))?),
-        Verb::InsertAttempts => Call::InsertAttempts(given.rows(|row| given.attempt(row))?),
+        Verb::InsertAttempts | Verb::WriteProgress => attempts::call(given, verb)?,
         Verb::ReadAttempt => Call::ReadAttempt(given.attempt_key_of(given.name("key")?)?),
         Verb::InsertEvents => Call::InsertEvents(given.rows(|row| given.event(row))?),
         Verb::LockGroups => Call::LockGroups(given.executions("keys")?),
@@ -197,6 +197,7 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::ReadAncestry => &["keys"],
         Verb::ReadInputs => &["keys", "after", "limit", "bytes"],
         Verb::WriteExecutions => &["rows", "to", "guard", "result", "not_before", "propagated"],
+        Verb::WriteProgress => &["row", "guard", "attempt", "sequence"],
         Verb::InsertAttempts => &["rows", "number", "end"],
         Verb::ReadAttempt => &["key", "number"],
         Verb::InsertEvents => &["rows", "incarnation", "outcome"],
@@ -408,6 +409,7 @@ impl Given<'_> {
                 charged: 0,
                 give_backs: 0,
                 resumed: None,
+                progress: None,
                 epoch: 0,
                 lease: None,
                 finished_at: ended.then_some(NOW),
@@ -464,25 +466,6 @@ impl Given<'_> {
             execution: self.names.execution(named(name)?),
             incarnation: self.number("incarnation", 0)?,
             attempt: self.number("number", 1)?,
-        })
-    }
-
-    fn attempt(&self, name: &str) -> Built<Attempt> {
-        let ends = [
-            ("completed", (AttemptEnd::Completed, Reported::Finished(Outcome::Succeeded))),
-            ("released", (AttemptEnd::Released, Reported::Requeued { delay_us: 5 })),
-            ("expired", (AttemptEnd::Expired, Reported::Finished(Outcome::Expired))),
-        ];
-        let (end, reported) = self.choice("end", &ends)?;
-        Ok(Attempt {
-            key: self.attempt_key_of(name)?,
-            epoch: 1,
-            nonce: 5,
-            end,
-            reported,
-            payload_hash: 3,
-            granted_at: NOW,
-            ended_at: NOW + Duration::from_secs(1),
         })
     }
 

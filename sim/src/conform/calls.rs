@@ -36,6 +36,7 @@ macro_rules! calls {
 
         /// What a verb returned.
         #[derive(Clone, PartialEq, Debug)]
+        #[expect(clippy::large_enum_variant, reason = "a step holds one, and it is seldom copied")]
         pub enum Reply {
             $($(#[$tdoc])* $tv($tr),)*
             $($(#[$sdoc])* $sv($sr),)*

@@ -39,6 +39,9 @@ const TABLES: &[(&str, &[&str])] = &[
             "lane",
             "priority",
             "result",
+            "progress_attempt",
+            "progress_sequence",
+            "progress",
         ],
     ),
     (
@@ -212,7 +215,10 @@ impl Lines {
         let line = line.maybe(row.lease.map(|lease| lease.expires_at.0));
         let line = line.maybe(row.finished_at.map(|at| at.0)).maybe(view.worker.as_deref());
         let line = line.add(&view.definition.lane).add(view.definition.priority);
-        line.maybe(view.result.as_ref().map(|bytes| hexadecimal(bytes)));
+        let line = line.maybe(view.result.as_ref().map(|bytes| hexadecimal(bytes)));
+        let line = line.maybe(row.progress.map(|progress| progress.attempt));
+        let line = line.maybe(row.progress.map(|progress| progress.sequence));
+        line.maybe(view.progress.as_ref().map(|bytes| hexadecimal(bytes)));
     }
 }
 

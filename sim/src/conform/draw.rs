@@ -4,6 +4,7 @@
 mod feed;
 mod flows;
 mod inputs;
+mod progress;
 mod retention;
 
 use rand_chacha::ChaCha8Rng;
@@ -266,8 +267,8 @@ fn keys(dice: &mut Dice, of: &[&'static str], most: usize) -> Vec<&'static str> 
 /// What an attempt or an event is of. Rarely of no execution, which is an error.
 fn ended(dice: &mut Dice) -> Vec<&'static str> {
     let mut rows = dice.some(&["a", "b", "c", "r", "s"], 3);
-    if dice.percent(3) {
-        rows.push(dice.pick(&["n1", NOWHERE]));
+    if dice.percent(5) {
+        rows.push(dice.pick(&["n1", NOWHERE, NOWHERE]));
     }
     rows
 }
@@ -382,6 +383,7 @@ fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
             feed::draw_write(dice, verb, seen, names)
         }
         Verb::WriteExecutions if executions.is_empty() => draw_lock(dice, Verb::LockExecutions),
+        Verb::WriteProgress => progress::draw(dice, verb, &executions),
         Verb::WriteExecutions => {
             let rows = keys(dice, &executions, 2);
             let leased = rows.iter().all(|name| {

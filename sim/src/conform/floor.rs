@@ -211,9 +211,9 @@ fn guard_was_false(answered: &Answered<'_>, reply: &Reply) -> bool {
         Reply::WriteExecutions(written) => written.len() < named(),
         Reply::ResolveEdges(flipped) => flipped.len() < named(),
         Reply::WritePositions(written) | Reply::DeleteEvents(written) => *written < named() as u64,
-        Reply::WriteStreamHead(moved) | Reply::WriteSubscription(moved) => {
-            *moved == 0 && nowhere(answered.words) == 0
-        }
+        Reply::WriteProgress(moved)
+        | Reply::WriteStreamHead(moved)
+        | Reply::WriteSubscription(moved) => *moved == 0 && nowhere(answered.words) == 0,
         Reply::InsertSubmission(inserted)
         | Reply::InsertFlow(inserted)
         | Reply::InsertRequest(inserted)

@@ -54,6 +54,7 @@ impl Database {
             definition: Arc::new(row.definition.clone()),
             worker: None,
             result: None,
+            progress: None,
         };
         let rows = in_order(rows, |row| row.execution.id);
         let inserted = self.insert_all(session, cursor, &rows, |row| row.execution.id, member);

@@ -20,6 +20,8 @@ pub(super) struct Member {
     /// Who holds the lease; exists only beside one.
     pub(super) worker: Option<Arc<str>>,
     pub(super) result: Option<Arc<[u8]>>,
+    /// Exists only beside the mark in the execution.
+    pub(super) progress: Option<Arc<[u8]>>,
 }
 
 /// A flow whose members are being cancelled.

@@ -182,5 +182,6 @@ fn view(member: &Member) -> ExecutionView {
         definition: (*member.definition).clone(),
         worker: member.worker.clone(),
         result: member.result.clone(),
+        progress: member.progress.clone(),
     }
 }

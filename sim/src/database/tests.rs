@@ -81,6 +81,7 @@ fn member(number: u16, state: State) -> NewExecution {
             charged: 0,
             give_backs: 0,
             resumed: None,
+            progress: None,
             epoch: 0,
             lease: None,
             finished_at: state.is_terminal().then_some(NOW),

@@ -3,9 +3,10 @@
 //! demand, the two are one.
 
 use sluicegate::identity::ExecutionId;
+use sluicegate::state::State;
 use sluicegate::storage::{
-    Edge, EdgeFlip, EdgeKey, Execution, ExecutionWrite, Group, Guarded, Resolution, Result,
-    ResultChange,
+    Edge, EdgeFlip, EdgeKey, Execution, ExecutionGuard, ExecutionWrite, Group, Guarded,
+    ProgressWrite, Resolution, Result, ResultChange,
 };
 
 use super::Database;
@@ -31,6 +32,24 @@ impl Database {
             written(member, &rows[row]).map(Dirty::Written)
         })
         .map(|()| Ok(self.written_keys::<Member>(cursor)))
+        .into()
+    }
+
+    /// Stores how far a locked execution has come; returns how many rows it changed.
+    pub fn write_progress(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        row: &ProgressWrite,
+    ) -> Step<Result<u64>> {
+        if self.start(cursor) {
+            let guard = |member: &Member| may_progress(member, row);
+            self.choose_write(session, cursor, &row.key, guard);
+        }
+        self.write_candidates(session, cursor, |member: &Member, _| {
+            progressed(member, row).map(Dirty::Written)
+        })
+        .map(|()| Ok(self.written_keys::<Member>(cursor).len() as u64))
         .into()
     }
 
@@ -140,9 +159,24 @@ fn written(member: &Member, write: &ExecutionWrite) -> Option<Member> {
         ResultChange::Set(bytes) => Some(bytes.clone()),
         ResultChange::Clear => None,
     };
-    let Execution { flow, retry, .. } = member.execution;
-    let execution = Execution { flow, retry, ..write.after };
-    Some(Member { execution, definition: member.definition.clone(), worker, result })
+    let cleared = write.result == ResultChange::Clear;
+    let Execution { flow, retry, progress, .. } = member.execution;
+    let mark = progress.filter(|_| !cleared);
+    let execution = Execution { flow, retry, progress: mark, ..write.after };
+    let progress = member.progress.clone().filter(|_| !cleared);
+    Some(Member { execution, definition: member.definition.clone(), worker, result, progress })
+}
+
+fn may_progress(member: &Member, row: &ProgressWrite) -> bool {
+    member.execution.guard() == ExecutionGuard { state: State::Active, epoch: row.epoch }
+}
+
+fn progressed(member: &Member, row: &ProgressWrite) -> Option<Member> {
+    may_progress(member, row).then(|| Member {
+        execution: Execution { progress: Some(row.progress), ..member.execution },
+        progress: Some(row.value.clone()),
+        ..member.clone()
+    })
 }
 
 fn counted(group: &Group, row: &Group) -> Group {

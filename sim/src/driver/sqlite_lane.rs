@@ -15,9 +15,9 @@ use sluicegate::mutants::{self, Mutant};
 use sluicegate::storage::sqlite::{Offload, SqliteOptions, SqliteStorage};
 use sluicegate::storage::{
     Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventKey, ExecutionWrite,
-    Flow, Grant, Group, Inserted, NewEvent, NewExecution, Request, RequestKey, Result,
-    SiblingRequest, Snapshot, Storage, StorageError, StreamHead, Submission, Subscription, Summary,
-    Transaction, Verb,
+    Flow, Grant, Group, Inserted, NewEvent, NewExecution, ProgressWrite, Request, RequestKey,
+    Result, SiblingRequest, Snapshot, Storage, StorageError, StreamHead, Submission, Subscription,
+    Summary, Transaction, Verb,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
@@ -404,6 +404,9 @@ impl Note for Touched {
     }
     fn write_executions(&mut self, _: &[ExecutionWrite], reply: &Vec<ExecutionId>) {
         self.executions.extend(reply);
+    }
+    fn write_progress(&mut self, row: &ProgressWrite, _: &u64) {
+        self.executions.insert(row.key);
     }
     fn insert_attempts(&mut self, rows: &[Attempt], (): &()) {
         self.attempts.extend(rows);

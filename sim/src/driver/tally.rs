@@ -78,6 +78,9 @@ sometimes! {
     LateInput "an edge with a name was satisfied after its join had decided";
     InputsPassed "a worker was passed inputs along with its lease";
     InputsPaged "a worker read its inputs in pages";
+    Progressed "a worker's progress was stored";
+    ProgressOvertaken "progress that was behind changed nothing";
+    ProgressFenced "progress of an attempt that was over was refused";
     DroppedWriter "an actor whose destructor writes was killed";
 }
 

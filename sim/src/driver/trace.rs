@@ -164,6 +164,9 @@ impl Trace {
             Observation::Passed { holder, inputs } => {
                 0x8_0d00 | holder.epoch << 20 | inputs.len() as u64
             }
+            Observation::Progressed { holder, sequence } => {
+                0x8_0e00 | holder.epoch << 20 | sequence << 40
+            }
             Observation::Granted { holder } => 0x8_0300 | holder.epoch << 20,
             Observation::ListedFlows { flows, .. } => 0x8_0400 | (flows.len() as u64) << 20,
             Observation::ListedExecutions { executions, .. } => {

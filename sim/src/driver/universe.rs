@@ -315,6 +315,7 @@ impl Universe {
             operated: self.plan.cast.operators > 0,
             resumed: self.plan.cast.resumers > 0,
             prunes: self.plan.prunes,
+            progress: self.plan.progress,
         }
     }
 

@@ -185,7 +185,7 @@ fn hash_rows(hash: &mut Wide, world: &World) {
 
 fn hash_execution(hash: &mut Wide, row: &Execution, now: Timestamp) {
     (row.state, row.cause, row.incarnation, row.propagated).hash(hash);
-    (row.attempt, row.charged, row.give_backs, row.resumed, row.epoch).hash(hash);
+    (row.attempt, row.charged, row.give_backs, row.resumed, row.progress, row.epoch).hash(hash);
     if row.state.is_terminal() {
         // Once it is stale it is so for good; once it is propagated nobody asks.
         let since = row.finished_at.map_or(0, |at| now.0 - at.0);

@@ -141,6 +141,7 @@ impl Settings {
             prunes: false,
             commits: Commits::Synchronous,
             inputs_max_bytes: sluicegate::flow::Limits::default().inputs_max_bytes,
+            progress: false,
             heal_after: 0,
             odds: Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
             counting: true,

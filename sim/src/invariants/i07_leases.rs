@@ -5,6 +5,7 @@ use sluicegate::storage::{Attempt, AttemptEnd, Execution, Lease};
 
 use super::{
     Context, Hearing, Invariant, Verdict, attempt_key, lease_ended, lease_granted, same_lease,
+    started_again,
 };
 use crate::history::Observation;
 
@@ -31,6 +32,11 @@ fn check(context: &Context<'_>) -> Verdict {
         }
         if !raises_the_epoch(before, after) {
             return Err(format!("the epoch does not fence {before:?} from {after:?}"));
+        }
+        if !progresses(before, after) {
+            return Err(format!(
+                "progress moved without the live lease of its attempt: {before:?}, {after:?}"
+            ));
         }
         if lease_ended(before, after) {
             ends += 1;
@@ -70,13 +76,25 @@ fn raises_the_epoch(before: &Execution, after: &Execution) -> bool {
     }
 }
 
-/// Under one lease nothing moves but its expiry, forward; an extension may add an out-edge.
+/// Progress is that of the attempt which holds the lease, before and after; a replay clears it.
+fn progresses(before: &Execution, after: &Execution) -> bool {
+    if started_again(before, after) {
+        return after.progress.is_none();
+    }
+    let held = before.lease.is_some() && same_lease(before, after);
+    let own = after.progress.is_some_and(|progress| progress.attempt == after.attempt);
+    before.progress == after.progress || (held && own)
+}
+
+/// Under one lease nothing moves but its expiry, forward, and progress; an extension may add an
+/// out-edge.
 fn renews(before: &Execution, after: &Execution) -> bool {
     let (Some(old), Some(new)) = (before.lease, after.lease) else {
         return true;
     };
     let renewed = Lease { expires_at: new.expires_at, ..old };
-    let expected = Execution { lease: Some(renewed), has_out: after.has_out, ..*before };
+    let (has_out, progress) = (after.has_out, after.progress);
+    let expected = Execution { lease: Some(renewed), has_out, progress, ..*before };
     new.expires_at >= old.expires_at && expected == *after
 }
 
@@ -113,11 +131,11 @@ fn was_over(context: &Context<'_>, before: &Execution) -> bool {
     context.commit.clock.is_some() && over_at.is_some_and(|over_at| over_at <= highest)
 }
 
-/// A worker that was told of a grant, or that its report was accepted, did hold that lease.
+/// A worker that was told of a grant, or that what it reported was accepted, did hold that lease.
 fn check_told(hearing: &Hearing<'_>) -> Verdict {
     let observation = hearing.observation;
     let known = match observation {
-        Observation::Granted { holder } => {
+        Observation::Granted { holder } | Observation::Progressed { holder, .. } => {
             hearing.mirror.holds(holder) || hearing.mirror.attempt_of(holder).is_some()
         }
         Observation::Reported { holder, .. } => {
@@ -134,12 +152,13 @@ fn check_told(hearing: &Hearing<'_>) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate::replay::ReplayScope;
     use sluicegate::state::{Outcome, State};
-    use sluicegate::storage::{Attempt, AttemptEnd, Execution, Reported};
+    use sluicegate::storage::{Attempt, AttemptEnd, Execution, ProgressMark, Reported};
     use sluicegate::time::Timestamp;
 
     use crate::history::{Commit, Holder, Observation};
-    use crate::invariants::testing::{History, LEASE, Story, after};
+    use crate::invariants::testing::{History, LEASE, RETRY_DELAY, Story, after, id};
 
     fn completed(tamper: impl Fn(&mut Commit)) -> Story {
         Story::chain().grant("a").complete("a", Outcome::Succeeded).tamper(tamper)
@@ -208,6 +227,42 @@ mod tests {
                 })
                 .ends("granted over a live lease"),
             Story::chain().grant("a").told(unknown).ends("grant that never was"),
+            Story::chain()
+                .grant("a")
+                .told(Observation::Progressed { holder: holder_of_two, sequence: 1 })
+                .ends("progress of a grant that never was"),
+            expired().progress("a", 1, 1).ends("progress without a lease"),
+            expired()
+                .wait(RETRY_DELAY)
+                .grant("a")
+                .progress("a", 1, 1)
+                .ends("progress of an older attempt"),
+            Story::chain()
+                .grant("a")
+                .complete("a", Outcome::Succeeded)
+                .tamper(|commit| {
+                    let progress = Some(ProgressMark { attempt: 1, sequence: 1 });
+                    after(&mut commit.executions[0]).progress = progress;
+                })
+                .ends("progress along with the end of its lease"),
+            Story::chain()
+                .grant("a")
+                .progress("a", 1, 1)
+                .alter("a", |row| row.progress = None)
+                .ends("progress lost"),
+            Story::chain()
+                .grant("a")
+                .progress("a", 1, 1)
+                .complete("a", Outcome::Failed)
+                .hop(&["a"])
+                .asks(ReplayScope::Failed)
+                .again(&["a", "b"])
+                .tamper(|commit| {
+                    let progress = Some(ProgressMark { attempt: 1, sequence: 1 });
+                    let mut rows = commit.executions.iter_mut().map(after);
+                    rows.find(|row| row.id == id("a")).unwrap().progress = progress;
+                })
+                .ends("progress kept by a replay"),
             expired()
                 .grant("a")
                 .complete("a", Outcome::Succeeded)

@@ -77,6 +77,7 @@ fn is_newborn(row: &Execution) -> bool {
     let counts = [row.incarnation, row.attempt, row.charged, row.give_backs];
     let unused = row.lease.is_none()
         && row.resumed.is_none()
+        && row.progress.is_none()
         && row.cause.is_none()
         && row.finished_at.is_none();
     row.state == state

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluicegate::identity::{ExecutionId, FlowKey, RequestId};
-use sluicegate::storage::{AttemptEnd, Reported, Request, RequestKey, SubmissionKey};
+use sluicegate::storage::{AttemptEnd, ProgressMark, Reported, Request, RequestKey, SubmissionKey};
 
 use super::{Context, Growth, Hearing, Invariant, Verdict};
 use crate::history::{Holder, Observation};
@@ -26,7 +26,32 @@ fn check(context: &Context<'_>) -> Verdict {
             return Err(format!("one key stands for two flows: {first:?}, {submission:?}"));
         }
     }
+    check_progress(context)?;
     check_tags(context)
+}
+
+/// A report of progress that comes again, or late, moves nothing back.
+fn check_progress(context: &Context<'_>) -> Verdict {
+    for (before, after) in context.moved() {
+        let (Some(old), Some(new)) = (before.progress, after.progress) else { continue };
+        if new < old && before.incarnation == after.incarnation {
+            return Err(format!("progress moved back: {before:?}, {after:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// What was acknowledged is there, or what came after it.
+fn check_progressed(hearing: &Hearing<'_>, holder: &Holder, sequence: u64) -> Verdict {
+    let told = ProgressMark { attempt: holder.attempt, sequence };
+    let row = hearing.mirror.execution(holder.execution);
+    let stands = row.is_some_and(|row| {
+        row.incarnation > holder.incarnation || row.progress.is_some_and(|stored| stored >= told)
+    });
+    match stands {
+        true => Ok(()),
+        false => Err(format!("progress was acknowledged as {told:?}, but the row is {row:?}")),
+    }
 }
 
 /// What changes the tags of a flow records its call with them.
@@ -53,6 +78,9 @@ fn check_reply(hearing: &Hearing<'_>) -> Verdict {
         }
         Observation::Reported { holder, end, reported } => {
             check_reported(hearing, holder, *end, *reported)
+        }
+        Observation::Progressed { holder, sequence } => {
+            check_progressed(hearing, holder, *sequence)
         }
         Observation::LeaseLost { holder, end: Some(end) } => {
             check_not_recorded(hearing, holder, *end, "refused as a lost lease")
@@ -236,6 +264,14 @@ mod tests {
                 .suspend("a")
                 .told(Story::told_of_resume("a", 2, Some(ready)))
                 .ends("resume that never was"),
+            story()
+                .progress("a", 1, 2)
+                .progress("a", 1, 1)
+                .ends("a late report moves progress back"),
+            story()
+                .progress("a", 1, 1)
+                .told(Observation::Progressed { holder, sequence: 2 })
+                .ends("progress acknowledged and not stored"),
             Story::chain().submit_again().ends("one key, two flows"),
             Story::chain().tag("a.b").ends("tag without a record of its call"),
             Story::chain().told(Story::flow_tagged()).ends("tag acknowledged, call not recorded"),

@@ -4,6 +4,7 @@
 mod damage;
 mod feed;
 mod growth;
+mod progress;
 mod replays;
 mod retention;
 mod rows;

@@ -131,6 +131,7 @@ impl Mirror {
             | Observation::Replayed { flow, .. } => (Some(flow), None),
             Observation::Reported { holder, .. }
             | Observation::ReportContended { holder, .. }
+            | Observation::Progressed { holder, .. }
             | Observation::LeaseLost { holder, .. }
             | Observation::Granted { holder }
             | Observation::Passed { holder, .. } => (None, Some(holder.execution)),

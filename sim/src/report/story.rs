@@ -269,6 +269,9 @@ impl Story<'_> {
             Observation::Reported { holder, end, reported } => {
                 format!("is told of {}: {}", name(holder), commit::ended(*end, *reported))
             }
+            Observation::Progressed { holder, sequence } => {
+                format!("is told that step {sequence} is noted: {}", name(holder))
+            }
             Observation::ReportContended { holder, .. } => {
                 format!("is told of contention: {}", name(holder))
             }

@@ -11,8 +11,9 @@ use sluicegate::storage::{
     ChangeId, ClaimQuery, CountQuery, Edge, EdgeFlip, EdgeKey, EdgeListing, EndedFlow, EndedScan,
     EventKey, Execution, ExecutionListing, ExecutionWrite, FedGroup, FeedQuery, FeedRows, Flow,
     FlowListing, FlowPage, Grant, Group, Guarded, Input, InputQuery, MemberQuery, NewEvent,
-    OverdueScan, Page, PlanQuery, Position, Request, ResultChange, SiblingRequest, StreamHead,
-    StreamId, Subscription, Summary, Tags, Timeline, UnnumberedQuery, UpstreamScan, Verb,
+    OverdueScan, Page, PlanQuery, Position, ProgressWrite, Request, ResultChange, SiblingRequest,
+    StreamHead, StreamId, Subscription, Summary, Tags, Timeline, UnnumberedQuery, UpstreamScan,
+    Verb,
 };
 use sluicegate::summary::Counted;
 use sluicegate_sim::database::ModelMutant;
@@ -203,7 +204,13 @@ async fn claims_of_what_was_not_asked_for_are_rejected() {
 
 #[tokio::test]
 async fn what_is_not_stored_as_written_is_rejected() {
-    let checks: [(&str, Tamper); 4] = [
+    let checks: [(&str, Tamper); 6] = [
+        ("values_at_the_edges_of_progress_read_back", |_, row| {
+            change::<ProgressWrite>(row, |row| row.progress.sequence &= u64::MAX >> 1);
+        }),
+        ("progress_at_another_epoch_changes_nothing", |_, row| {
+            change::<ProgressWrite>(row, |row| row.epoch = 1);
+        }),
         ("counters_and_decisions_are_stored", |verb, rows| {
             if verb == Verb::WriteGroups {
                 change::<Vec<Group>>(rows, |rows| {

@@ -57,6 +57,8 @@ async fn drain(engine: &Service) {
     engine.extend(flow.id, more, Some(0), engine.request_id()).await.expect("the flow may grow");
     for _ in 0..=LAYERS {
         for grant in engine.claim(claim_of(engine, 100)).await.expect("the server answers") {
+            let half = (*b"half").into();
+            engine.progress(grant.token(), 1, half).await.expect("the server answers");
             engine
                 .report(grant.token(), Report::Complete((*b"{}").into()))
                 .await

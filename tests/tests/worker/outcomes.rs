@@ -1,5 +1,6 @@
 //! What handlers return or do, and what becomes of their executions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use sluicegate::flow::{ExecutionSpec, FlowSpec, Limits};
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::{Cause, PublicState};
 use sluicegate::transact::RetryBudget;
-use sluicegate::worker::{Context, HandlerError};
+use sluicegate::worker::{Context, HandlerError, ProgressError};
 use tokio::sync::Barrier;
 
 use crate::{Home, Told, single, start};
@@ -114,6 +115,43 @@ async fn a_result_beyond_the_limit_fails_its_execution_for_good() {
     let result = home.result();
     assert!(result.starts_with("{\"error\":\"the result has 81 bytes, "), "{result}");
     assert!(result.len() <= 80, "{result}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_goes_on_where_the_one_before_it_has_stopped() {
+    let home = Home::new(Settings::default());
+    let flow = home.submit(single("mail")).await;
+    let (done, mut told) = Told::channel();
+    let running = start(home.worker().handler("mail", move |context: Context, (): ()| {
+        let done = done.clone();
+        async move {
+            let begun: Option<(u32, String)> = context.last_progress().await?;
+            done.send(begun.clone()).expect("the test listens");
+            let Some((sent, _)) = begun else {
+                context.report_progress(&(1, "one")).await?;
+                context.report_progress(&(2, "two")).await?;
+                return Err(HandlerError::retryable("the line is dead"));
+            };
+            let misread = context.last_progress::<bool>().await;
+            assert!(matches!(misread, Err(ProgressError::Undecodable(_))), "{misread:?}");
+            let unreadable = BTreeMap::from([([1_u8], 2_u8)]);
+            let refused = context.report_progress(&unreadable).await;
+            assert!(matches!(refused, Err(ProgressError::Unencodable(_))), "{refused:?}");
+            let large = context.report_progress(&"x".repeat(64 << 10)).await;
+            let large = large.expect_err("it is beyond the limit").to_string();
+            assert!(large.contains("`progress_max_bytes`"), "{large}");
+            Ok(sent)
+        }
+    }));
+    assert_eq!(told.next().await, None);
+    assert_eq!(told.next().await, Some((2, "two".to_owned())));
+    running.stop().await;
+    let described = home.described(flow, "a").await;
+    assert_eq!((described.state, described.attempt), (PublicState::Completed, 2));
+    assert_eq!(home.result(), "2");
+    let details = home.engine.describe_execution(described.id).await.expect("it exists");
+    assert_eq!(details.progress.as_deref(), Some(b"[2,\"two\"]".as_slice()));
+    assert_eq!(details.progress_attempt, Some(1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ use crate::storage::{
 use crate::time::Timestamp;
 
 table! { "executions";
-    an_execution_reads_back: "Adds executions, all without a lease.";
+    an_execution_reads_back: "Adds executions, all without a lease or progress.";
     every_state_and_cause_reads_back: "Adds executions.";
     values_at_the_edges_of_an_execution_read_back: "Adds executions.";
     payloads_of_any_size_read_back: "Input of the handler: empty, or up to 1 MiB.";
@@ -52,7 +52,7 @@ async fn views<S: Subject>(scene: &Scene<'_, S>) -> Result<Vec<ExecutionView>, B
 
 fn view_of(row: NewExecution) -> ExecutionView {
     let NewExecution { execution, definition } = row;
-    ExecutionView { execution, definition, worker: None, result: None }
+    ExecutionView { execution, definition, worker: None, result: None, progress: None }
 }
 
 /// Adds these and reads them through both kinds of verbs.

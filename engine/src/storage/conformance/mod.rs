@@ -49,6 +49,7 @@ mod growth;
 mod inputs;
 mod listings;
 mod plans;
+mod progress;
 mod replays;
 mod requests;
 mod retention;
@@ -156,6 +157,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         groups::cases,
         edges::cases,
         plans::cases,
+        progress::cases,
         requests::cases,
         scans::cases,
         snapshots::cases,

@@ -77,6 +77,7 @@ pub(super) fn member(number: u16, state: State) -> NewExecution {
             charged: 0,
             give_backs: 0,
             resumed: None,
+            progress: None,
             epoch: 0,
             lease: None,
             finished_at: ended.then_some(Timestamp(2_000)),

@@ -36,8 +36,8 @@ use crate::storage::rows::in_order;
 use crate::storage::{
     Attempt, AttemptKey, ClaimQuery, CommitError, Edge, EdgeFlip, EdgeKey, Execution,
     ExecutionWrite, Flow, Grant, Group, Guarded, Inserted, Lease, NewEvent, NewExecution,
-    PendingEdge, Result, ResultChange, SiblingRequest, StorageError, Submission, SubmissionKey,
-    Transaction, Verb, codes,
+    PendingEdge, ProgressWrite, Result, ResultChange, SiblingRequest, StorageError, Submission,
+    SubmissionKey, Transaction, Verb, codes,
 };
 use crate::time::Timestamp;
 use crate::with_verbs;
@@ -330,6 +330,17 @@ async fn write_executions(link: &mut Link, rows: &[ExecutionWrite]) -> Result<Ve
     let id = |row: &mut Columns<'_>| decode::execution_id(row, "id");
     let written = link.read_with(Verb::WriteExecutions, parameters, "execution", id).await?;
     Ok(sorted(written))
+}
+
+async fn write_progress(link: &mut Link, row: &ProgressWrite) -> Result<u64> {
+    let parameters = Parameters::new()
+        .value(i32::from(row.key.partition.0))
+        .value(row.key.uuid)
+        .value(codes::bits(row.epoch))
+        .value(i64::from(row.progress.attempt))
+        .value(codes::bits(row.progress.sequence))
+        .value(&*row.value);
+    link.execute(Verb::WriteProgress, parameters).await
 }
 
 pub(super) fn sorted<T: Ord>(mut keys: Vec<T>) -> Vec<T> {

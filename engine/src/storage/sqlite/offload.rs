@@ -9,8 +9,8 @@ use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::storage::{
     AttemptKey, ClaimQuery, ConsumerName, CountQuery, EdgeKey, EdgeListing, EndedScan, EventId,
     ExecutionListing, FeedQuery, Flow, FlowListing, FlowPage, InputQuery, MemberQuery, OverdueScan,
-    Page, PlanQuery, Request, RequestKey, StorageError, StreamHead, StreamId, Submission,
-    SubmissionKey, Subscription, Summary, UnnumberedQuery, UpstreamScan, Verb,
+    Page, PlanQuery, ProgressWrite, Request, RequestKey, StorageError, StreamHead, StreamId,
+    Submission, SubmissionKey, Subscription, Summary, UnnumberedQuery, UpstreamScan, Verb,
 };
 
 /// Rows that brief work touches at most: what they cost, all in the page cache, is about what the
@@ -83,6 +83,7 @@ rows! {
     SubmissionKey: |_| 1;
     Flow: |_| 1;
     AttemptKey: |_| 1;
+    ProgressWrite: |_| 1;
     EventId: |_| 1;
     ExecutionId: |_| 1;
     // Of a whole flow, or of a whole claim.

@@ -38,8 +38,8 @@ use crate::storage::rows::in_order;
 use crate::storage::{
     Attempt, AttemptKey, ClaimQuery, CommitError, Edge, EdgeFlip, EdgeKey, Execution,
     ExecutionWrite, Flow, Grant, Group, Guarded, Inserted, NewEvent, NewExecution, PendingEdge,
-    Result, ResultChange, SiblingRequest, StorageError, Submission, SubmissionKey, Transaction,
-    Verb, codes,
+    ProgressWrite, Result, ResultChange, SiblingRequest, StorageError, Submission, SubmissionKey,
+    Transaction, Verb, codes,
 };
 use crate::time::Timestamp;
 use crate::with_verbs;
@@ -439,6 +439,18 @@ fn write_execution(session: Session<'_>, row: &ExecutionWrite) -> Result<usize> 
         codes::bits(row.guard.epoch),
     ];
     change(session, sql!(write_executions), parameters)
+}
+
+fn write_progress(session: Session<'_>, row: &ProgressWrite) -> Result<u64> {
+    let parameters = params![
+        row.progress.attempt,
+        codes::bits(row.progress.sequence),
+        &*row.value,
+        row.key.partition.0,
+        row.key.uuid.as_bytes(),
+        codes::bits(row.epoch),
+    ];
+    Ok(u64::from(change(session, sql!(write_progress), parameters)? == 1))
 }
 
 fn insert_attempts(session: Session<'_>, rows: &[Attempt]) -> Result<()> {

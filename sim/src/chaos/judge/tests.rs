@@ -48,6 +48,7 @@ fn ended(name: &str) -> Execution {
         charged: 1,
         give_backs: 0,
         resumed: None,
+        progress: None,
         epoch: 2,
         lease: None,
         finished_at: Some(Timestamp(20)),

@@ -60,8 +60,13 @@ pub(super) fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names)
             if events.is_empty() {
                 return draw(dice, Verb::LockUnnumberedEvents);
             }
+            let mut rows = keys(dice, &events, 3);
+            // Events are seldom locked, so that what is rare beside them would never be drawn.
+            if dice.percent(30) && !rows.contains(&NOWHERE) {
+                rows.push(NOWHERE);
+            }
             words(verb)
-                .with("rows", &keys(dice, &events, 3))
+                .with("rows", &rows)
                 .with("incarnation", &[incarnation.to_string()])
                 .with("position", &[position])
         }
@@ -75,7 +80,7 @@ pub(super) fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names)
             if names.is_empty() {
                 return draw(dice, Verb::LockSubscription);
             }
-            if dice.percent(12) {
+            if dice.percent(40) {
                 names = vec![NOWHERE];
             }
             words(verb).with("name", &[dice.pick(&names)]).with("position", &[position])

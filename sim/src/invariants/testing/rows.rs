@@ -31,6 +31,7 @@ pub(super) fn newborn(name: &str, has_in: bool, has_out: bool) -> Execution {
         charged: 0,
         give_backs: 0,
         resumed: None,
+        progress: None,
         epoch: 0,
         lease: None,
         finished_at: None,

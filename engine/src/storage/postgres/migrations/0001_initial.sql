@@ -98,6 +98,8 @@ create table sluicegate.execution (
   give_backs int8 not null,
   resumed_epoch int8,
   resumed_outcome int2,
+  progress_attempt int8,
+  progress_sequence int8,
   epoch int8 not null,
   nonce int8,
   request uuid,
@@ -120,6 +122,7 @@ create table sluicegate.execution (
   instance_tag text,
   payload bytea not null,
   result bytea,
+  progress bytea,
   primary key (partition, id),
   check (
     num_nulls(nonce, request, granted_at, expires_at, worker, instance)

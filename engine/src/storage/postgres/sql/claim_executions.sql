@@ -73,6 +73,8 @@ returning
   x.give_backs,
   x.resumed_epoch,
   x.resumed_outcome,
+  x.progress_attempt,
+  x.progress_sequence,
   x.epoch,
   x.nonce,
   x.request,

@@ -17,6 +17,8 @@ select
   x.give_backs,
   x.resumed_epoch,
   x.resumed_outcome,
+  x.progress_attempt,
+  x.progress_sequence,
   x.epoch,
   x.nonce,
   x.request,
@@ -37,7 +39,8 @@ select
   x.instance_tag,
   x.payload,
   x.worker,
-  x.result
+  x.result,
+  x.progress
 from sluicegate.execution as x
 where x.partition = $1::int4
 and x.id = $2::uuid

@@ -1,4 +1,5 @@
 -- Changes the row only in the state and at the epoch that it was read with. The row is locked.
+-- Progress goes where the result is cleared.
 update sluicegate.execution as x
 set
   state = r.state,
@@ -23,7 +24,14 @@ set
   worker = case when r.nonce is null then null else x.worker end,
   instance = case when r.nonce is null then null else x.instance end,
   finished_at = r.finished_at,
-  result = case when r.keep_result then x.result else r.result end
+  result = case when r.keep_result then x.result else r.result end,
+  progress_attempt = case
+    when r.keep_result or r.result is not null then x.progress_attempt
+  end,
+  progress_sequence = case
+    when r.keep_result or r.result is not null then x.progress_sequence
+  end,
+  progress = case when r.keep_result or r.result is not null then x.progress end
 from (
   select r.*
   from unnest(

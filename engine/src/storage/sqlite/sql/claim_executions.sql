@@ -59,6 +59,8 @@ returning
   give_backs,
   resumed_epoch,
   resumed_outcome,
+  progress_attempt,
+  progress_sequence,
   epoch,
   nonce,
   request,

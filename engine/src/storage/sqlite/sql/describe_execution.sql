@@ -17,6 +17,8 @@ select
   give_backs,
   resumed_epoch,
   resumed_outcome,
+  progress_attempt,
+  progress_sequence,
   epoch,
   nonce,
   request,
@@ -37,7 +39,8 @@ select
   instance_tag,
   payload,
   worker,
-  result
+  result,
+  progress
 from execution
 where partition = :partition
 and id = :id

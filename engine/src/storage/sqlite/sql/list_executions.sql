@@ -17,6 +17,8 @@ select
   x.give_backs,
   x.resumed_epoch,
   x.resumed_outcome,
+  x.progress_attempt,
+  x.progress_sequence,
   x.epoch,
   x.nonce,
   x.request,

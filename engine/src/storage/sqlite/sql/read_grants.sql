@@ -17,6 +17,8 @@ select
   give_backs,
   resumed_epoch,
   resumed_outcome,
+  progress_attempt,
+  progress_sequence,
   epoch,
   nonce,
   request,

@@ -1,4 +1,5 @@
 -- Changes the row only in the state and at the epoch that it was read with.
+-- Progress goes where the result is cleared.
 update execution
 set
   state = :state,
@@ -23,7 +24,10 @@ set
   worker = iif(:nonce is null, null, worker),
   instance = iif(:nonce is null, null, instance),
   finished_at = :finished_at,
-  result = iif(:keep_result, result, :result)
+  result = iif(:keep_result, result, :result),
+  progress_attempt = iif(:keep_result or :result is not null, progress_attempt, null),
+  progress_sequence = iif(:keep_result or :result is not null, progress_sequence, null),
+  progress = iif(:keep_result or :result is not null, progress, null)
 where partition = :partition
 and id = :id
 and state = :guard_state

@@ -124,6 +124,7 @@ fn a_write_changes_every_column_and_only_where_its_guard_holds() {
             charged: 4,
             give_backs: 5,
             resumed: None,
+            progress: None,
             epoch: 1 << 63,
             finished_at: Some(Timestamp(79)),
             retry: RetryPolicy { max_attempts: 9, ..before.retry },
