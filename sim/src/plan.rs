@@ -174,7 +174,7 @@ pub struct Plan {
     /// Bytes of results that a lease carries.
     #[serde(default = "inputs_max_bytes")]
     pub inputs_max_bytes: u64,
-    /// Workers say how far they have come.
+    /// Workers say how far they have come. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
     /// Faults stop after so many steps; 0 means that the safety phase runs to its end.
@@ -191,6 +191,9 @@ const HOLD_STATEMENTS: u16 = 24;
 
 /// Of so many universes one has reconcilers that prune.
 const PRUNES_EVERY: u64 = 8;
+
+/// Of so many universes one has workers that report progress.
+const PROGRESS_EVERY: u64 = 3;
 
 /// The batch of plans that do not name one.
 fn cancel_batch() -> u32 {
@@ -355,7 +358,6 @@ impl Campaign {
         };
         let cast = Cast { extenders, ..self.cast(operators, resumers) };
         let hold = (tape.draw(Site::Plan, 2, Chance::Even) == 1).then(|| draw_hold(tape, cast));
-        let progress = tape.draw(Site::Plan, 3, Chance::Even) == 1;
         let statements = 60 * u32::try_from(flow.executions.len()).unwrap_or(u32::MAX).max(1);
         let spread = u64::from(faults_max + 1) * 65_536 / u64::from(statements);
         Plan {
@@ -374,7 +376,7 @@ impl Campaign {
             hold,
             prunes: ids_seed % PRUNES_EVERY == 5 && self.engine == EngineKind::Sluicegate,
             inputs_max_bytes,
-            progress: progress && self.engine == EngineKind::Sluicegate,
+            progress: ids_seed % PROGRESS_EVERY == 1 && self.engine == EngineKind::Sluicegate,
             faults,
             faults_max,
             delays_max: u32::MAX,
