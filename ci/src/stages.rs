@@ -118,7 +118,8 @@ pub(crate) const STAGES: &[Stage] = &[
         work: Work::Passes(&[
             "cargo sim run --seeds 0..3000 --lane model --profile quick",
             "cargo sim run --seeds 0..1000 --lane model --profile swarm",
-            "cargo sim run --seeds 0..300 --lane sqlite --profile quick",
+            "cargo sim run --seeds 0..2000 --lane sqlite --profile quick",
+            "cargo sim run --seeds 0..2000 --lane sqlite --profile swarm",
         ]),
     },
     Stage {

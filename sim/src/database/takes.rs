@@ -91,7 +91,14 @@ impl Database {
     }
 
     /// What a planted bug does after a wait: the candidates of a statement are chosen anew.
-    fn choose_again<V: Stored>(&self, session: SessionId, cursor: &mut Cursor, keys: &[V::Key]) {
+    fn choose_again<V: Stored>(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        keys: &[V::Key],
+    ) {
+        // What it waited for may be gone.
+        self.session_mut(session).waiting = None;
         cursor.at = 0;
         cursor.candidates.clear();
         self.choose_by_key::<V>(session, cursor, keys);

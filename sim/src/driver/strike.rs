@@ -89,6 +89,7 @@ impl Universe {
                 skew_clock(index);
                 Struck::Goes(Permit::Run)
             }
+            FaultKind::PoisonWork => self.poison(index, Point::Statement(verb)),
             kind if kind.damages() => {
                 self.damage(kind, Point::Statement(verb));
                 Struck::Goes(Permit::Run)
@@ -98,6 +99,16 @@ impl Universe {
                 Struck::Gone
             }
         }
+    }
+
+    /// What a worker works on at this instant kills it, and whoever gets it next.
+    fn poison(&mut self, index: usize, point: Point) -> Struck {
+        let Some(victim) = world(World::poison) else {
+            world(|world| world.tally.missed(FaultKind::PoisonWork, point));
+            return Struck::Goes(Permit::Run);
+        };
+        self.kill(victim);
+        if victim == index { Struck::Gone } else { Struck::Goes(Permit::Run) }
     }
 
     /// The time that an actor waited for has come.
@@ -133,16 +144,7 @@ impl Universe {
                 self.pause(index);
                 Struck::Gone
             }
-            Some(kind @ FaultKind::PoisonWork) => match world(|world| world.poison(index)) {
-                true => {
-                    self.kill(index);
-                    Struck::Gone
-                }
-                false => {
-                    world(|world| world.tally.missed(kind, Point::Await));
-                    Struck::Goes(Permit::Run)
-                }
-            },
+            Some(FaultKind::PoisonWork) => self.poison(index, Point::Await),
             Some(_) => {
                 self.kill(index);
                 Struck::Gone

@@ -459,11 +459,11 @@ impl World {
         }
     }
 
-    /// What the actor works on kills it from now on; false if it works on nothing.
-    pub(crate) fn poison(&mut self, index: usize) -> bool {
-        let works_on = self.slots[index].works_on;
-        self.poisonous.extend(works_on);
-        works_on.is_some()
+    /// What the first actor at work works on kills from now on; nothing if none works.
+    pub(crate) fn poison(&mut self) -> Option<usize> {
+        let victim = self.slots.iter().position(|slot| slot.works_on.is_some())?;
+        self.poisonous.extend(self.slots[victim].works_on);
+        Some(victim)
     }
 
     /// True if the actor works on what kills. Work is harmless once faults have stopped: workers

@@ -132,7 +132,7 @@ impl FaultKind {
         match self {
             Self::NoticeLost | Self::NoticeDuplicated | Self::NoticeLate => point == Notice,
             Self::StuckGroup => point == Heal,
-            Self::CrashAwait | Self::PoisonWork => point == Await,
+            Self::CrashAwait => point == Await,
             Self::CrashWaiting => matches!(point, Wait(_)),
             Self::Crash | Self::CrashAfter | Self::LingeringSession => {
                 matches!(point, Statement(_))
@@ -144,6 +144,7 @@ impl FaultKind {
             | Self::GroupDeleted
             | Self::RowUnreadable
             | Self::EventDeleted
+            | Self::PoisonWork
             | Self::DatabaseCrash => answered || point == Await,
             Self::StatementTimeout => answered || matches!(point, Wait(_)),
             Self::Serialization => answered,
