@@ -34,7 +34,7 @@ struct PruneEvents {
 }
 
 impl Body for PruneEvents {
-    /// False if somebody else has moved the horizon since.
+    /// False if somebody else has moved the horizon since, or the events are not as they were.
     type Out = bool;
 
     async fn run<T: Transaction>(&self, transaction: &mut T, _run: Run) -> Result<Verdict<bool>> {
@@ -43,7 +43,11 @@ impl Body for PruneEvents {
         if head.horizon != self.from {
             return Ok(Verdict::Rollback(false));
         }
-        transaction.delete_events(&self.events).await?;
+        // Places that were read may have been lost since with the tail of a log: events that have
+        // none any more get theirs later, and the horizon must not stand in front of them.
+        if transaction.delete_events(&self.events).await? != self.events.len() as u64 {
+            return Ok(Verdict::Rollback(false));
+        }
         if !mutated!(S50) {
             transaction.write_stream_head(&StreamHead { horizon: self.to, ..head }).await?;
         }
