@@ -23,6 +23,7 @@ pub struct SystemEnvironment {
 }
 
 impl Default for SystemEnvironment {
+    #[expect(clippy::disallowed_methods, reason = "this is where the clock is injected from")]
     fn default() -> Self {
         Self {
             wake: Arc::default(),

@@ -40,6 +40,7 @@ struct Home {
 }
 
 impl Home {
+    #[expect(clippy::disallowed_methods, reason = "the clock of tokio, which these tests drive")]
     fn new(settings: Settings) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let started = tokio::time::Instant::now();

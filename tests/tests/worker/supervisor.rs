@@ -129,6 +129,7 @@ async fn reconcilers_alone_drain_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "the clock of tokio, which these tests drive")]
 async fn a_storage_that_goes_away_ends_no_sweep() {
     let home = Home::new(Settings::default());
     let supervisor = Supervisor::new(home.engine.clone()).without(Reconciler::Reaper);
@@ -182,6 +183,7 @@ async fn a_flow_drains_while_answers_are_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "the clock of tokio, which these tests drive")]
 async fn notices_alone_move_a_flow_on() {
     let home = Home::new(Settings::default());
     let (worker, mut told) = telling(home.worker().poll(HOUR, HOUR));
