@@ -148,25 +148,24 @@ impl Outcome {
     /// leaves a lease to run out and the work to be done again: so it is a failure for good.
     pub(super) fn within(self, result_max_bytes: u64) -> Self {
         let too_large = |bytes: &Arc<[u8]>| bytes.len() as u64 > result_max_bytes;
-        let (report, failure) = match (self.report, self.failure) {
-            (Report::Complete(bytes), _) if too_large(&bytes) => {
+        let Self { report, failure } = self;
+        let fitting = |bytes: Arc<[u8]>| match &failure {
+            Some(message) if too_large(&bytes) => Failure::within(message, result_max_bytes),
+            _ => bytes,
+        };
+        let report = match report {
+            Report::Complete(bytes) if too_large(&bytes) => {
                 let found = bytes.len();
                 let message = format!(
                     "the result has {found} bytes, the limit is {result_max_bytes} \
                      (`result_max_bytes`)"
                 );
                 let bytes = Failure::within(&message, result_max_bytes);
-                (Report::FailFatal(bytes), Some(message))
+                return Self { report: Report::FailFatal(bytes), failure: Some(message) };
             }
-            (Report::FailRetryable(bytes), Some(message)) if too_large(&bytes) => {
-                let bytes = Failure::within(&message, result_max_bytes);
-                (Report::FailRetryable(bytes), Some(message))
-            }
-            (Report::FailFatal(bytes), Some(message)) if too_large(&bytes) => {
-                let bytes = Failure::within(&message, result_max_bytes);
-                (Report::FailFatal(bytes), Some(message))
-            }
-            others => others,
+            Report::FailRetryable(bytes) => Report::FailRetryable(fitting(bytes)),
+            Report::FailFatal(bytes) => Report::FailFatal(fitting(bytes)),
+            report => report,
         };
         Self { report, failure }
     }
