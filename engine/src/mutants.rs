@@ -113,6 +113,7 @@ mutants! {
     S52 "whoever opens a flow again leaves the mark that it is over" "I20 I10";
     S60 "progress is accepted from an older attempt" "I7";
     S61 "a late duplicate moves progress back" "I16";
+    S53 "the horizon moves past an event that stays" "I17";
     S30 "commits are acknowledged before they are on the disk" "I19";
 }
 

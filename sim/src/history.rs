@@ -56,6 +56,8 @@ pub struct Commit {
     pub events: Vec<(EventId, NewEvent)>,
     /// Completion events that retention took away.
     pub events_pruned: Vec<EventKey>,
+    /// Where the horizon of the feed was put, if it moved.
+    pub horizon: Option<Position>,
     /// Places in the feed, as they were given out.
     pub positions: Vec<EventPosition>,
     /// Flows that had been cancelled already when this transaction first read the clock, which it

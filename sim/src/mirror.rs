@@ -12,8 +12,8 @@ use std::fmt::{Debug, Write};
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::state::Outcome;
 use sluicegate::storage::{
-    Attempt, AttemptKey, Edge, EdgeKey, EventPosition, Execution, Flow, Group, Request, RequestKey,
-    SiblingRequest, Submission, SubmissionKey, Summary,
+    Attempt, AttemptKey, Edge, EdgeKey, EventKey, EventPosition, Execution, Flow, Group, Request,
+    RequestKey, SiblingRequest, Submission, SubmissionKey, Summary,
 };
 use sluicegate::time::Timestamp;
 
@@ -51,15 +51,6 @@ pub struct Events {
     pub outcome: Outcome,
     /// Number of the commit that wrote the last one, as [`Mirror::commits`] counts.
     pub commit: u64,
-}
-
-/// An incarnation of an execution.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct EventKey {
-    /// The execution.
-    pub execution: ExecutionId,
-    /// Its incarnation.
-    pub incarnation: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

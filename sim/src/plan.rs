@@ -195,6 +195,12 @@ const PRUNES_EVERY: u64 = 8;
 /// Of so many universes one has workers that report progress.
 const PROGRESS_EVERY: u64 = 3;
 
+/// Where commits may be lost, so may what retention has seen: half of those universes have them.
+fn prunes(ids_seed: u64, commits: Commits) -> bool {
+    let every = if commits == Commits::Asynchronous { 2 } else { PRUNES_EVERY };
+    ids_seed % every == 5 % every
+}
+
 /// The batch of plans that do not name one.
 fn cancel_batch() -> u32 {
     sluicegate::Settings::default().cancel_batch
@@ -374,7 +380,7 @@ impl Campaign {
             },
             commits,
             hold,
-            prunes: ids_seed % PRUNES_EVERY == 5 && self.engine == EngineKind::Sluicegate,
+            prunes: prunes(ids_seed, commits) && self.engine == EngineKind::Sluicegate,
             inputs_max_bytes,
             progress: ids_seed % PROGRESS_EVERY == 1 && self.engine == EngineKind::Sluicegate,
             faults,

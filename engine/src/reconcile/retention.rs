@@ -14,9 +14,10 @@ use crate::mutants::mutated;
 use crate::operations::submit::INSERT_ROWS_MAX;
 use crate::reconcile::summary::missing_summary;
 use crate::reconcile::{Pass, Report, Visited};
+use crate::replay::Standing;
 use crate::storage::{
-    Consistency, EndedFlow, EndedScan, EventKey, FlowPage, Position, Result, Scope, SiblingRequest,
-    Snapshot, Storage, StreamHead, StreamId, Summary, Transaction,
+    Consistency, EndedFlow, EndedScan, EventKey, FlowPage, NumberedEvent, Position, Result, Scope,
+    SiblingRequest, Snapshot, Storage, StreamHead, StreamId, Summary, Transaction,
 };
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict, transact};
@@ -45,7 +46,8 @@ impl Body for PruneEvents {
         }
         // Places that were read may have been lost since with the tail of a log: events that have
         // none any more get theirs later, and the horizon must not stand in front of them.
-        if transaction.delete_events(&self.events).await? != self.events.len() as u64 {
+        let events = if mutated!(S53) { &self.events[1..] } else { &self.events };
+        if transaction.delete_events(events).await? != events.len() as u64 {
             return Ok(Verdict::Rollback(false));
         }
         if !mutated!(S50) {
@@ -165,7 +167,7 @@ async fn has_events<T: Transaction>(transaction: &mut T, ids: &[ExecutionId]) ->
 }
 
 /// The planted bug that takes whatever has ended asks each member.
-fn ended(members: &[crate::replay::Standing], id: ExecutionId) -> bool {
+fn ended(members: &[Standing], id: ExecutionId) -> bool {
     members.iter().any(|one| one.id == id && one.state.is_terminal())
 }
 
@@ -206,11 +208,11 @@ async fn prune_events<S: Storage, E: Environment>(
         let (_, rows) =
             feed::read(pass.storage, from, &Scope::default(), feed::PAGE_ROWS_MAX).await?;
         let full = rows.len() >= feed::PAGE_ROWS_MAX as usize;
-        let old = |row: &&crate::storage::NumberedEvent| row.event.event.occurred_at <= occurred_by;
+        let old = |row: &&NumberedEvent| row.event.event.occurred_at <= occurred_by;
         let old: Vec<_> = rows.iter().take_while(old).collect();
         let Some(last) = old.last() else { return Ok(report) };
         report.scanned += old.len() as u64;
-        let key = |row: &&crate::storage::NumberedEvent| EventKey {
+        let key = |row: &&NumberedEvent| EventKey {
             execution: row.event.event.execution,
             incarnation: row.event.event.incarnation,
         };

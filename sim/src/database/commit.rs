@@ -116,7 +116,12 @@ impl Database {
                     .push(Change { before: before.map(key), after: after.map(key) });
                 true
             }
-            TableName::StreamHead => self.heads.settle(slot).is_some(),
+            TableName::StreamHead => {
+                let Some(Replaced { before }) = self.heads.settle(slot) else { return false };
+                let after = self.heads.row(slot).committed.map(|head| head.horizon);
+                commit.horizon = after.filter(|_| after != before.map(|head| head.horizon));
+                true
+            }
             TableName::Subscription => self.subscriptions.settle(slot).is_some(),
         }
     }
@@ -176,6 +181,7 @@ fn clear(commit: &mut Commit) {
     commit.attempts_pruned.clear();
     commit.events.clear();
     commit.events_pruned.clear();
+    commit.horizon = None;
     commit.positions.clear();
     commit.sibling_requests.clear();
     commit.requests.clear();

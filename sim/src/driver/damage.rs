@@ -104,7 +104,7 @@ impl World {
         }
         let events: Vec<EventKey> = match self.lane {
             LaneKind::Model => self.database.free_events(),
-            LaneKind::Sqlite => self.judge.mirror().events_left(),
+            LaneKind::Sqlite => self.judge.mirror().events_left().collect(),
         };
         if events.is_empty() {
             return None;

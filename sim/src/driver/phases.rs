@@ -348,6 +348,7 @@ impl Universe {
         for (actor, done) in self.actors.iter_mut().zip(saved.done) {
             actor.done = done;
         }
+        self.count_clients();
         world(|world| {
             world.database = saved.database;
             world.judge = saved.judge;

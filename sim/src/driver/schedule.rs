@@ -314,6 +314,9 @@ impl Universe {
             };
             actor.done |= progress == Progress::Done;
         });
+        if progress == Progress::Done {
+            self.count_clients();
+        }
     }
 
     /// Moves virtual time to whatever comes next; false if nothing does.

@@ -254,7 +254,6 @@ impl Universe {
 
     pub(crate) fn begin_turn(&mut self, index: usize) {
         let role = self.actors[index].role;
-        self.count_clients();
         // What a process remembers is not in the rows, by which counted states are told apart.
         let life = self.actors[index].life.take().filter(|_| !self.plan.counting);
         let actor = id(index);

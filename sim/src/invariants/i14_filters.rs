@@ -94,7 +94,7 @@ fn check_rest(rest: &Quiescent<'_>) -> Verdict {
             let row = flow.and_then(|flow| mirror.flow(flow));
             let matches = row.is_some_and(|row| row.namespace == *wanted);
             let kept = given.position > mirror.forgotten().position.max(heard.from);
-            let lost = mirror.is_event_lost(given.key.execution, given.key.incarnation);
+            let lost = mirror.is_event_lost(&given.key);
             if matches && kept && !lost && !heard.has(given.position) {
                 return Err(format!(
                     "subscriber {} wants namespace `{wanted}` and is never handed {given:?}",

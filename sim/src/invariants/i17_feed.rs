@@ -1,6 +1,6 @@
 //! I17: the feed hands every event to every subscriber, in the order of its execution.
 
-use sluicegate::storage::{EventPosition, Position};
+use sluicegate::storage::{EventKey, EventPosition, Position};
 
 use super::{Context, Heard, Hearing, Invariant, Quiescent, Verdict};
 use crate::history::Observation;
@@ -27,20 +27,25 @@ fn check_places(context: &Context<'_>) -> Verdict {
     check_pruned(context)
 }
 
-/// Events go from the oldest on: none is left in front of one that is gone.
+/// Events go from the oldest on: none is left in front of one that is gone, and the horizon stands
+/// at the last of them. In front of events that are there it would hide them.
 fn check_pruned(context: &Context<'_>) -> Verdict {
-    let mirror = context.mirror;
-    for key in &context.commit.events_pruned {
+    let (mirror, commit) = (context.mirror, context.commit);
+    for key in &commit.events_pruned {
         if !mirror.positions().iter().any(|given| given.key == *key) {
             return Err(format!("{key:?} was pruned before it had its place in the feed"));
         }
     }
-    if context.commit.events_pruned.is_empty() {
+    if commit.events_pruned.is_empty() && commit.horizon.is_none() {
         return Ok(());
     }
+    if commit.horizon != Some(mirror.pruned_to()) {
+        let (moved, gone) = (commit.horizon, mirror.pruned_to());
+        return Err(format!("the horizon moved to {moved:?}, and events are gone up to {gone:?}"));
+    }
     let before = mirror.positions().iter().filter(|given| given.position < mirror.pruned_to());
-    let kept = before.filter(|given| given.position > mirror.forgotten().position);
-    match kept.clone().find(|given| !mirror.is_event_gone(given)) {
+    let mut kept = before.filter(|given| given.position > mirror.forgotten().position);
+    match kept.find(|given| !mirror.is_event_gone(&given.key)) {
         Some(left) => Err(format!("events behind {left:?} were pruned, and it is left")),
         None => Ok(()),
     }
@@ -125,9 +130,7 @@ fn check_delivery(hearing: &Hearing<'_>) -> Verdict {
 /// is gone is missing too, unless it was told.
 fn missing<'a>(heard: &'a Heard, mirror: &'a Mirror) -> impl Iterator<Item = Position> {
     let forgotten = mirror.forgotten().position.max(heard.from);
-    let lost =
-        |given: &&EventPosition| mirror.is_event_lost(given.key.execution, given.key.incarnation);
-    let places = mirror.positions().iter().filter(move |given| !lost(given));
+    let places = mirror.positions().iter().filter(|given| !mirror.is_event_lost(&given.key));
     places
         .map(|given| given.position)
         .filter(move |position| *position > forgotten && !heard.has(*position))
@@ -138,18 +141,9 @@ fn check_rest(rest: &Quiescent<'_>) -> Verdict {
     if subscribers.is_empty() {
         return Ok(());
     }
-    let placed = |execution, incarnation| {
-        mirror
-            .positions()
-            .iter()
-            .any(|given| (given.key.execution, given.key.incarnation) == (execution, incarnation))
-    };
-    let kept = mirror.all_events().iter().filter(|row| {
-        let lost = mirror.is_event_lost(row.key.execution, row.key.incarnation);
-        row.commit > mirror.forgotten().commits && !lost
-    });
-    if let Some(row) = kept.clone().find(|row| !placed(row.key.execution, row.key.incarnation)) {
-        return Err(format!("the event of {:?} never gets a place in the feed", row.key));
+    let placed = |event: EventKey| mirror.positions().iter().any(|given| given.key == event);
+    if let Some(event) = mirror.events_left().find(|event| !placed(*event)) {
+        return Err(format!("{event:?} never gets a place in the feed"));
     }
     for heard in subscribers.iter().filter(|heard| heard.namespace.is_none()) {
         if let Some(position) = missing(heard, mirror).next() {
@@ -227,6 +221,19 @@ mod tests {
             hand(placed(), "b", 1).ends("an event at another's place"),
             hand(placed(), "b", 2).ends("an event is passed over"),
             hand(placed(), "a", 1).quiescent().ends("an event is never handed out"),
+            placed().prune_events(&["b"]).ends("an event is left in front of one that is gone"),
+            placed()
+                .prune_events(&["a"])
+                .tamper(|commit| commit.horizon = None)
+                .ends("the horizon stays behind what is gone"),
+            placed()
+                .prune_events(&["a"])
+                .tamper(|commit| commit.events_pruned.clear())
+                .ends("the horizon stands in front of an event that is there"),
+            ended().prune_events(&["a"]).ends("an event goes before it has its place"),
+            placed()
+                .told(Observation::Expired { subscriber: 0, oldest: Position(1) })
+                .ends("a subscriber is told that what is there is gone"),
             ended().told(Story::subscribed(0, None)).quiescent().ends("an event without a place"),
         ]
     }

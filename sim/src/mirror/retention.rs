@@ -1,9 +1,9 @@
 //! What retention took away, as the checkers know it.
 
 use sluicegate::identity::{ExecutionId, FlowKey};
-use sluicegate::storage::{EventPosition, Flow, Position, Request};
+use sluicegate::storage::{EventKey, Flow, Position, Request};
 
-use super::{EventKey, Mirror, Row, Table};
+use super::{Mirror, Row, Table};
 use crate::history::{Commit, Observation};
 
 /// What is gone.
@@ -49,8 +49,7 @@ impl Mirror {
             self.pruned.flows.merge(change.before.iter());
         }
         for key in &commit.events_pruned {
-            let (execution, incarnation) = (key.execution, key.incarnation);
-            self.pruned.events.put(EventKey { execution, incarnation });
+            self.pruned.events.put(*key);
         }
         if !commit.events_pruned.is_empty() {
             let gone =
@@ -80,40 +79,25 @@ impl Mirror {
         self.pruned.position
     }
 
-    /// True if the event at that place was pruned, or lost.
-    pub fn is_event_gone(&self, given: &EventPosition) -> bool {
-        let (execution, incarnation) = (given.key.execution, given.key.incarnation);
-        let key = EventKey { execution, incarnation };
-        self.pruned.events.get(&key).is_some() || self.pruned.lost.get(&key).is_some()
+    /// True if that event was pruned, or lost.
+    pub fn is_event_gone(&self, event: &EventKey) -> bool {
+        self.pruned.events.get(event).is_some() || self.is_event_lost(event)
     }
 
     /// An event was deleted by a hand outside the engine.
-    pub fn lose_event(&mut self, key: sluicegate::storage::EventKey) {
-        let (execution, incarnation) = (key.execution, key.incarnation);
-        self.pruned.lost.put(EventKey { execution, incarnation });
+    pub fn lose_event(&mut self, event: EventKey) {
+        self.pruned.lost.put(event);
     }
 
     /// True if an event was lost: nobody can be handed it.
-    pub fn is_event_lost(&self, execution: ExecutionId, incarnation: u32) -> bool {
-        self.pruned.lost.get(&EventKey { execution, incarnation }).is_some()
-    }
-
-    /// True if events of that execution are left.
-    pub fn keeps_events_of(&self, id: ExecutionId) -> bool {
-        self.events_left().iter().any(|key| key.execution == id)
+    pub fn is_event_lost(&self, event: &EventKey) -> bool {
+        self.pruned.lost.get(event).is_some()
     }
 
     /// The events that are left, by execution and incarnation.
-    pub fn events_left(&self) -> Vec<sluicegate::storage::EventKey> {
+    pub fn events_left(&self) -> impl Iterator<Item = EventKey> {
         let written = self.events.rows.iter().filter(|row| row.commit > self.forgotten.commits);
-        let left = written.map(|row| row.key).filter(|key| {
-            self.pruned.events.get(key).is_none() && self.pruned.lost.get(key).is_none()
-        });
-        left.map(|EventKey { execution, incarnation }| sluicegate::storage::EventKey {
-            execution,
-            incarnation,
-        })
-        .collect()
+        written.map(|row| row.key).filter(|key| !self.is_event_gone(key))
     }
 
     /// True if an actor is told of a flow that has been pruned since: the rows that would tell
@@ -163,6 +147,22 @@ impl Mirror {
             self.cancel_backlog().iter().find(|key| **key == flow).map(|key| format!("{key:?}")),
         ];
         rows.into_iter().flatten().next()
+    }
+
+    /// How many rows there are, by table; events, which a fault may delete, are left out.
+    pub fn counts(&self) -> [(&'static str, usize); 10] {
+        [
+            ("submission", self.submissions.rows.len()),
+            ("flow", self.flows.rows.len()),
+            ("execution", self.executions.rows.len()),
+            ("edge", self.edges.rows.len()),
+            ("edge_group", self.groups.rows.len()),
+            ("attempt", self.attempts.rows.len()),
+            ("flow_summary", self.summaries.rows.len()),
+            ("sibling_request", self.sibling_requests.rows.len()),
+            ("request", self.requests.rows.len()),
+            ("cancel_backlog", self.cancel_backlog.rows.len()),
+        ]
     }
 
     /// The records of the calls on a flow, in key order.

@@ -28,6 +28,7 @@ impl Given<'_> {
         let progress = ProgressMark { attempt, sequence };
         Ok(ProgressWrite { key: before.id, epoch, progress, value })
     }
+
     fn attempt(&self, name: &str) -> Built<Attempt> {
         let ends = [
             ("completed", (AttemptEnd::Completed, Reported::Finished(Outcome::Succeeded))),

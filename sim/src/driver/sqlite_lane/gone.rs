@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
-use sluicegate::storage::EventKey;
+use sluicegate::storage::{EventKey, Position};
 
 use crate::history::{Change, Commit};
 use crate::mirror::Mirror;
@@ -22,6 +22,8 @@ pub(super) struct Gone {
     pub(super) summaries: Vec<FlowKey>,
     pub(super) flows: Vec<FlowKey>,
     pub(super) events: Vec<EventKey>,
+    /// Where the horizon was put: on a file nothing else moves the head of the stream.
+    pub(super) horizon: Option<Position>,
 }
 
 impl Gone {
@@ -59,6 +61,7 @@ impl Gone {
         let flows = self.flows.iter().filter_map(|flow| mirror.flow(*flow));
         rows.flows.extend(flows.map(|row| gone(row.clone())));
         rows.events_pruned.extend(&self.events);
+        rows.horizon = self.horizon;
     }
 }
 

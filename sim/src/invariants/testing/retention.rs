@@ -1,8 +1,9 @@
 //! Steps of retention.
 
+use sluicegate::storage::EventKey;
+
 use super::{Story, flow_key, id};
 use crate::history::{Change, Commit};
-use sluicegate::storage::EventKey;
 
 fn gone<T>(row: T) -> Change<T> {
     Change { before: Some(row), after: None }
@@ -12,8 +13,11 @@ impl Story {
     /// The events of these executions are taken away, and nothing else.
     pub(crate) fn prune_events(self, names: &[&str]) -> Story {
         let key = |name: &&str| EventKey { execution: id(name), incarnation: 0 };
-        let events_pruned = names.iter().map(key).collect();
-        self.commit(Commit { events_pruned, ..Commit::default() })
+        let events_pruned: Vec<EventKey> = names.iter().map(key).collect();
+        let places = self.mirror.positions().iter();
+        let gone = places.filter(|given| events_pruned.contains(&given.key));
+        let horizon = gone.map(|given| given.position).max();
+        self.commit(Commit { events_pruned, horizon, ..Commit::default() })
     }
 
     /// The flow is taken away, as it stands.

@@ -55,6 +55,10 @@ pub(super) fn lines(commit: &Commit, names: &Names) -> Vec<String> {
         format!("place {}: {}", given.position.0, names.execution(given.key.execution))
     });
     push(&mut lines, places.collect());
+    let horizon = commit.horizon.iter();
+    lines.extend(horizon.map(|place| format!("events are gone up to place {}", place.0)));
+    let gone = commit.flows.iter().filter(|change| change.after.is_none());
+    lines.extend(gone.map(|_| "the flow is gone, with everything that belongs to it".to_owned()));
     lines
 }
 
