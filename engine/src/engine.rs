@@ -16,7 +16,9 @@ use crate::cascade::dispatcher::{self, DispatchOutcome};
 use crate::cascade::visit::Visitor;
 use crate::environment::{Environment, Notice};
 use crate::error::{EngineError, invalid};
-use crate::feed::{self, Consumer, Cursor, FeedPage, FeedSettings, Subscriber, sequencer};
+use crate::feed::{
+    self, Consumer, Cursor, FeedFilter, FeedPage, FeedSettings, Subscriber, sequencer,
+};
 use crate::flow::{Additions, FlowSpec, Limits, ValidFlow};
 use crate::identity::{
     ExecutionId, FlowId, FlowKey, Partition, PartitionCount, PartitionRouter, RequestId,
@@ -225,8 +227,9 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     }
 
     fn claiming(&self, request: ClaimRequest, except: Vec<ExecutionId>) -> Claim {
-        let inputs_max_bytes = self.settings.limits.inputs_max_bytes;
-        Claim { request, nonce: self.environment.random(), except, inputs_max_bytes }
+        let Settings { limits, feed, .. } = &*self.settings;
+        let (inputs_max_bytes, acquired) = (limits.inputs_max_bytes, feed.acquired);
+        Claim { request, nonce: self.environment.random(), except, inputs_max_bytes, acquired }
     }
 
     /// Reports what became of an attempt.
@@ -286,11 +289,11 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// Extends a lease that has not expired; returns the time it now has left, to be counted from
     /// the moment the renewal was sent. The expiry never moves back.
     pub async fn renew(&self, token: LeaseToken, lease: Duration) -> Result<Duration, EngineError> {
-        let body = Renew { token, lease };
+        let body = Renew { token, lease, renewed: self.settings.feed.renewed };
         transact(&self.storage, &self.environment, &self.settings.budget, &body).await?
     }
 
-    /// Advances the execution that a completion event names.
+    /// Advances the execution that an event names.
     pub async fn dispatch(&self, event: EventId) -> Result<DispatchOutcome, EngineError> {
         dispatcher::dispatch(self.visitor(), event).await
     }
@@ -458,25 +461,25 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         Ok(Cursor::newest(&feed::head(&self.storage).await?))
     }
 
-    /// A page of the feed: events behind the cursor that are in the scope, at most `limit` of them
-    /// and never more than [`PAGE_ROWS_MAX`](feed::PAGE_ROWS_MAX), in the order of the stream.
+    /// A page of the feed: events behind the cursor that the filter wants, of a [`Scope`] alone its
+    /// completion events; at most `limit` of them and never more than [`PAGE_ROWS_MAX`](feed::PAGE_ROWS_MAX), in the order of the stream.
     ///
     /// Errors: `CursorExpired` if events behind the cursor are gone, `CursorLost` if it belongs to
     /// another timeline; never a silent gap.
     pub async fn read_feed(
         &self,
         cursor: Cursor,
-        scope: &Scope,
+        filter: impl Into<FeedFilter>,
         limit: u32,
     ) -> Result<FeedPage, EngineError> {
-        feed::page(&self.storage, cursor, scope, limit).await
+        feed::page(&self.storage, cursor, &filter.into(), limit).await
     }
 
-    /// Subscribes to the events behind the cursor that are in the scope; see [`Subscriber::next`]
-    /// and [`Subscriber::into_stream`].
-    pub fn subscribe(&self, cursor: Cursor, scope: Scope) -> Subscriber<S, E> {
+    /// Subscribes to the events behind the cursor that the filter wants, of a [`Scope`] alone its
+    /// completion events; see [`Subscriber::next`] and [`Subscriber::into_stream`].
+    pub fn subscribe(&self, cursor: Cursor, filter: impl Into<FeedFilter>) -> Subscriber<S, E> {
         let (storage, environment) = (self.storage.clone(), self.environment.clone());
-        Subscriber::new(storage, environment, self.settings.feed, scope, cursor)
+        Subscriber::new(storage, environment, self.settings.feed, filter.into(), cursor)
     }
 
     /// Opens the consumer of that name, whose cursor is stored. A new one begins with the oldest
@@ -484,10 +487,14 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     ///
     /// Cancellation: dropping the future may leave a new consumer behind. Errors: `Invalid` for a
     /// name that is empty or too long.
-    pub async fn consumer(&self, name: &str, scope: Scope) -> Result<Consumer<S, E>, EngineError> {
+    pub async fn consumer(
+        &self,
+        name: &str,
+        filter: impl Into<FeedFilter>,
+    ) -> Result<Consumer<S, E>, EngineError> {
         let (storage, environment) = (self.storage.clone(), self.environment.clone());
         let Settings { budget, feed, .. } = *self.settings;
-        Consumer::open(storage, environment, budget, feed, name, scope).await
+        Consumer::open(storage, environment, budget, feed, name, filter.into()).await
     }
 
     /// The key of a flow of this database.

@@ -8,9 +8,9 @@ use sluicegate::replay::ReplayScope;
 use sluicegate::state::State;
 use sluicegate::state::{ClosePolicy, Outcome};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, AttemptKey, Edge, EventId, EventKey, EventPosition, Execution, Flow,
-    Group, Input, NewEvent, Position, Reported, Request, Scope, SiblingRequest, Submission,
-    SubmissionKey, Summary,
+    Attempt, AttemptEnd, AttemptKey, Edge, EventId, EventKey, EventKind, EventPosition, Execution,
+    Flow, Group, Input, NewEvent, Position, Reported, Request, Scope, SiblingRequest, Submission,
+    SubmissionKey, Summary, Wanted,
 };
 use sluicegate::summary::FlowStatus;
 use sluicegate::time::Timestamp;
@@ -52,9 +52,9 @@ pub struct Commit {
     pub attempts: Vec<Attempt>,
     /// Attempt history that retention took away.
     pub attempts_pruned: Vec<AttemptKey>,
-    /// Completion events, new.
+    /// Events, new.
     pub events: Vec<(EventId, NewEvent)>,
-    /// Completion events that retention took away.
+    /// Events that retention took away.
     pub events_pruned: Vec<EventKey>,
     /// Where the horizon of the feed was put, if it moved.
     pub horizon: Option<Position>,
@@ -250,6 +250,8 @@ pub enum Observation {
         subscriber: u8,
         /// The only namespace that it wants events of.
         namespace: Option<Arc<str>>,
+        /// Which kinds of events it wants.
+        wanted: Wanted,
         /// The place behind which it goes on.
         from: Position,
     },
@@ -268,12 +270,12 @@ pub enum Observation {
         position: Position,
         /// Its flow.
         flow: FlowKey,
-        /// Whose end it is.
+        /// Whose event it is.
         execution: ExecutionId,
         /// In which incarnation.
         incarnation: u32,
         /// What it says.
-        outcome: Outcome,
+        kind: EventKind,
     },
     /// A lease was granted, as the worker was told.
     Granted {

@@ -12,8 +12,8 @@ use std::fmt::{Debug, Write};
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::state::Outcome;
 use sluicegate::storage::{
-    Attempt, AttemptKey, Edge, EdgeKey, EventKey, EventPosition, Execution, Flow, Group, Request,
-    RequestKey, SiblingRequest, Submission, SubmissionKey, Summary,
+    Attempt, AttemptKey, Edge, EdgeKey, EventKey, EventKind, EventPosition, Execution, Flow, Group,
+    Request, RequestKey, SiblingRequest, Submission, SubmissionKey, Summary,
 };
 use sluicegate::time::Timestamp;
 
@@ -40,17 +40,32 @@ pub struct Table<R> {
     rows: Vec<R>,
 }
 
-/// The completion events of one incarnation of an execution.
+/// The events of one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Events {
-    /// Whose they are.
+    /// Whose they are, and what they say of a lease.
     pub key: EventKey,
     /// How many were ever written.
     pub count: u32,
     /// What the last one said.
-    pub outcome: Outcome,
+    pub kind: EventKind,
     /// Number of the commit that wrote the last one, as [`Mirror::commits`] counts.
     pub commit: u64,
+}
+
+impl Events {
+    /// How the execution ended, if they say so.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self.kind {
+            EventKind::Completed { outcome } => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Where they stand among the events of their execution: a lease ends before it does.
+    pub fn order(&self) -> (u64, EventKind) {
+        (self.commit, self.kind)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -133,10 +148,10 @@ impl Mirror {
         self.requests.change(&commit.requests);
         self.cancel_backlog.change(&commit.cancel_backlog);
         for (_, event) in &commit.events {
-            let key = EventKey { execution: event.execution, incarnation: event.incarnation };
+            let key = event.key();
             let before = self.events.get(&key).map_or(0, |events| events.count);
-            let (count, outcome) = (before + 1, event.outcome);
-            self.events.put(Events { key, count, outcome, commit: self.commits });
+            let (count, kind) = (before + 1, event.kind);
+            self.events.put(Events { key, count, kind, commit: self.commits });
         }
         self.positions.extend_from_slice(&commit.positions);
         self.prune(commit);
@@ -261,7 +276,12 @@ impl Mirror {
 
     /// The completion events of an incarnation.
     pub fn events(&self, execution: ExecutionId, incarnation: u32) -> Option<&Events> {
-        self.events.get(&EventKey { execution, incarnation })
+        self.event(&EventKey { execution, incarnation, lease: None })
+    }
+
+    /// The events of a key.
+    pub fn event(&self, key: &EventKey) -> Option<&Events> {
+        self.events.get(key)
     }
 
     /// A flow.
@@ -306,9 +326,8 @@ impl Mirror {
         let excess = || {
             database.events.rows.iter().find_map(|theirs| {
                 let ours = self.events.get(&theirs.key);
-                let known = ours.is_some_and(|ours| {
-                    theirs.count <= ours.count && theirs.outcome == ours.outcome
-                });
+                let known =
+                    ours.is_some_and(|ours| theirs.count <= ours.count && theirs.kind == ours.kind);
                 (!known).then(|| format!("events: committed {ours:?}, stored {theirs:?}"))
             })
         };

@@ -1,6 +1,7 @@
 //! Everything that a seed decides before a universe runs: the flow, the actors, the faults and how
 //! eagerly they strike. Plain data; a failure file holds one. Never decides anything at run time.
 
+use sluicegate::storage::Wanted;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -177,6 +178,10 @@ pub struct Plan {
     /// Workers say how far they have come. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
+    /// The feed tells of leases that are granted and extended, and which kinds of events its
+    /// subscribers want. Follows from the seed, not from a choice.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub leases: Leases,
     /// Faults stop after so many steps; 0 means that the safety phase runs to its end.
     pub heal_after: u32,
     /// How likely each choice leaves the quiet one.
@@ -188,6 +193,35 @@ pub struct Plan {
 
 /// Statements of an actor before one of which it may be held back.
 const HOLD_STATEMENTS: u16 = 24;
+
+/// What the feed tells of leases, and whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Leases {
+    /// Grants and renewals are events as well.
+    pub grants: bool,
+    /// Which kinds of events a subscriber wants; the next one takes the next choice.
+    pub wanted: Wanted,
+}
+
+impl Leases {
+    /// What the subscriber of that number wants.
+    pub fn wanted_by(self, nth: u8) -> Wanted {
+        Wanted::ALL[(self.wanted as usize + usize::from(nth)) % Wanted::ALL.len()]
+    }
+
+    fn of_seed(ids_seed: u64) -> Self {
+        let chosen = (ids_seed / LEASES_EVERY) % Wanted::ALL.len() as u64;
+        let wanted = Wanted::ALL[usize::try_from(chosen).unwrap_or(0)];
+        Self { grants: ids_seed % LEASES_EVERY == 2, wanted }
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Of so many universes one has a feed that tells of grants and renewals.
+const LEASES_EVERY: u64 = 5;
 
 /// Of so many universes one has reconcilers that prune.
 const PRUNES_EVERY: u64 = 8;
@@ -382,6 +416,7 @@ impl Campaign {
             hold,
             prunes: prunes(ids_seed, commits) && self.engine == EngineKind::Sluicegate,
             inputs_max_bytes,
+            leases: Leases::of_seed(ids_seed),
             progress: ids_seed % PROGRESS_EVERY == 1 && self.engine == EngineKind::Sluicegate,
             faults,
             faults_max,

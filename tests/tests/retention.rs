@@ -190,7 +190,7 @@ async fn what_is_not_over_stays((storage, mut place): (BoxStorage, Place)) {
     assert_eq!(prune(&engine).await.errors, 0);
     let mut after = place.rows().await;
     for rows in [&mut before, &mut after] {
-        rows.remove("completion_event");
+        rows.remove("event");
     }
     assert_eq!(after, before);
     settle(&engine).await;

@@ -3,11 +3,10 @@
 
 use crate::environment::Environment;
 use crate::error::EngineError;
-use crate::feed::{self, Cursor, FeedEvent, FeedSettings, Subscriber};
+use crate::feed::{self, Cursor, FeedEvent, FeedFilter, FeedSettings, Subscriber};
 use crate::mutants::mutated;
 use crate::storage::{
-    Consistency, ConsumerName, Inserted, Result, Scope, Snapshot, Storage, Subscription,
-    Transaction,
+    Consistency, ConsumerName, Inserted, Result, Snapshot, Storage, Subscription, Transaction,
 };
 use crate::transact::{Body, RetryBudget, Run, Verdict, transact};
 
@@ -77,7 +76,7 @@ impl<S: Storage, E: Environment> Consumer<S, E> {
         budget: RetryBudget,
         settings: FeedSettings,
         name: &str,
-        scope: Scope,
+        filter: FeedFilter,
     ) -> std::result::Result<Self, EngineError> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(EngineError::Invalid(format!(
@@ -94,7 +93,7 @@ impl<S: Storage, E: Environment> Consumer<S, E> {
             false => Cursor { timeline: stored.timeline, position: stored.position },
         };
         let (own, clock) = (storage.clone(), environment.clone());
-        let subscriber = Subscriber::new(own, clock, settings, scope, cursor);
+        let subscriber = Subscriber::new(own, clock, settings, filter, cursor);
         Ok(Self { name, subscriber, storage, environment, budget })
     }
 

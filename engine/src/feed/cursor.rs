@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_cursor_goes_on_only_where_nothing_is_missing() {
         let head = StreamHead {
-            stream: StreamId::COMPLETIONS,
+            stream: StreamId::EVENTS,
             timeline: at(0).timeline,
             last: Position(9),
             horizon: Position(4),

@@ -1,5 +1,5 @@
-//! The feed: every completion event at least once, in the order of its execution, across restarts
-//! and commits out of id order. A hint for others; nothing of the engine itself reads it.
+//! The feed: every event at least once, in the order of its execution, across restarts and commits
+//! out of id order. A hint for others; nothing of the engine itself reads it.
 //!
 //! Events get their place in the stream after they have committed ([`sequencer`]), so that a reader
 //! who has come to a place has seen everything before it.
@@ -16,13 +16,13 @@ use serde::Serialize;
 
 use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowId};
-use crate::state::Outcome;
 use crate::storage::{
-    Consistency, FeedQuery, FeedRows, NumberedEvent, Position, Scope, Snapshot, Storage,
-    StorageError, StreamHead, StreamId, Timeline,
+    Consistency, FeedQuery, FeedRows, NumberedEvent, Position, Snapshot, Storage, StorageError,
+    StreamHead, StreamId, Timeline,
 };
 use crate::time::Timestamp;
 
+pub use crate::storage::{EventKind, FeedFilter, LeaseChange, LeaseEvent, Wanted};
 pub use consumer::Consumer;
 pub use cursor::Cursor;
 pub use subscribe::Subscriber;
@@ -30,9 +30,13 @@ pub use subscribe::Subscriber;
 /// Events of one page at most.
 pub const PAGE_ROWS_MAX: u32 = 1_000;
 
-/// How the feed is numbered and read.
+/// How the feed is written, numbered and read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FeedSettings {
+    /// Whether a lease that is granted is an event; one more row a claimed execution.
+    pub acquired: bool,
+    /// Whether a lease that is extended is an event; one more row a renewal.
+    pub renewed: bool,
     /// Events that one transaction of the sequencer numbers at most; at least 1.
     pub batch_rows: u32,
     /// Events that a subscriber reads at once; at most [`PAGE_ROWS_MAX`], at least 1.
@@ -43,20 +47,14 @@ pub struct FeedSettings {
 
 impl Default for FeedSettings {
     fn default() -> Self {
-        Self { batch_rows: 1_000, page_rows: 200, poll: Duration::from_millis(500) }
+        Self {
+            acquired: false,
+            renewed: false,
+            batch_rows: 1_000,
+            page_rows: 200,
+            poll: Duration::from_millis(500),
+        }
     }
-}
-
-/// What happened to an execution.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-#[non_exhaustive]
-pub enum FeedEventKind {
-    /// It ended.
-    Completed {
-        /// How.
-        outcome: Outcome,
-    },
 }
 
 /// One event of the feed.
@@ -77,7 +75,7 @@ pub struct FeedEvent {
     /// When it happened, on the storage's clock.
     pub occurred_at: Timestamp,
     /// What happened.
-    pub what: FeedEventKind,
+    pub what: EventKind,
 }
 
 /// A page of the feed.
@@ -100,7 +98,7 @@ impl FeedEvent {
             namespace: event.namespace,
             instance_tag: event.instance_tag,
             occurred_at: event.event.occurred_at,
-            what: FeedEventKind::Completed { outcome: event.event.outcome },
+            what: event.event.kind,
         }
     }
 }
@@ -109,11 +107,11 @@ impl FeedEvent {
 pub(crate) async fn read<S: Storage>(
     storage: &S,
     after: Position,
-    scope: &Scope,
+    filter: &FeedFilter,
     limit: u32,
 ) -> Result<(StreamHead, Vec<NumberedEvent>), EngineError> {
     let limit = limit.min(PAGE_ROWS_MAX);
-    let query = FeedQuery { stream: StreamId::COMPLETIONS, scope: scope.clone(), after, limit };
+    let query = FeedQuery { stream: StreamId::EVENTS, filter: filter.clone(), after, limit };
     let mut reader = storage.snapshot(Consistency::Statement).await?;
     let FeedRows { head, events } = reader.read_feed(&query).await?;
     Ok((head.ok_or_else(missing_head)?, events))
@@ -121,7 +119,7 @@ pub(crate) async fn read<S: Storage>(
 
 /// Where the stream stands.
 pub(crate) async fn head<S: Storage>(storage: &S) -> Result<StreamHead, EngineError> {
-    Ok(read(storage, Position(0), &Scope::default(), 0).await?.0)
+    Ok(read(storage, Position(0), &FeedFilter::default(), 0).await?.0)
 }
 
 /// A page of the feed.
@@ -130,10 +128,10 @@ pub(crate) async fn head<S: Storage>(storage: &S) -> Result<StreamHead, EngineEr
 pub(crate) async fn page<S: Storage>(
     storage: &S,
     cursor: Cursor,
-    scope: &Scope,
+    filter: &FeedFilter,
     limit: u32,
 ) -> Result<FeedPage, EngineError> {
-    let (head, rows) = read(storage, cursor.position, scope, limit).await?;
+    let (head, rows) = read(storage, cursor.position, filter, limit).await?;
     cursor.check(&head)?;
     let full = rows.len() >= limit.min(PAGE_ROWS_MAX) as usize;
     let last = rows.last().map_or(cursor.position, |row| row.position);
@@ -146,5 +144,5 @@ pub(crate) async fn page<S: Storage>(
 }
 
 pub(crate) fn missing_head() -> StorageError {
-    StorageError::Corrupt("the stream of completion events has no head".into())
+    StorageError::Corrupt("the stream of events has no head".into())
 }

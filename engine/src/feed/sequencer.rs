@@ -30,7 +30,7 @@ impl Body for Number {
     type Out = u64;
 
     async fn run<T: Transaction>(&self, transaction: &mut T, _run: Run) -> Result<Verdict<u64>> {
-        let head = transaction.lock_stream_head(&StreamId::COMPLETIONS).await?;
+        let head = transaction.lock_stream_head(&StreamId::EVENTS).await?;
         let head = head.ok_or_else(feed::missing_head)?;
         let query = UnnumberedQuery { partitions: self.partitions.clone(), limit: self.limit };
         let events = transaction.lock_unnumbered_events(&query).await?;

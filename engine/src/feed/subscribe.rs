@@ -7,8 +7,8 @@ use futures_util::{Stream, stream};
 
 use crate::environment::Environment;
 use crate::error::EngineError;
-use crate::feed::{self, Cursor, FeedEvent, FeedSettings};
-use crate::storage::{Scope, Storage};
+use crate::feed::{self, Cursor, FeedEvent, FeedFilter, FeedSettings};
+use crate::storage::Storage;
 
 /// Reads the feed from a cursor on.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct Subscriber<S, E> {
     storage: S,
     environment: E,
     settings: FeedSettings,
-    scope: Scope,
+    filter: FeedFilter,
     /// Behind the last event that was handed out.
     cursor: Cursor,
     /// Where the next page begins.
@@ -30,11 +30,11 @@ impl<S: Storage, E: Environment> Subscriber<S, E> {
         storage: S,
         environment: E,
         settings: FeedSettings,
-        scope: Scope,
+        filter: FeedFilter,
         cursor: Cursor,
     ) -> Self {
         let read = VecDeque::new();
-        Self { storage, environment, settings, scope, cursor, next: cursor, read }
+        Self { storage, environment, settings, filter, cursor, next: cursor, read }
     }
 
     /// Behind the last event that was handed out: to go on from here is to miss nothing.
@@ -68,7 +68,7 @@ impl<S: Storage, E: Environment> Subscriber<S, E> {
     pub async fn try_next(&mut self) -> Result<Option<FeedEvent>, EngineError> {
         if self.read.is_empty() {
             let limit = self.settings.page_rows.clamp(1, feed::PAGE_ROWS_MAX);
-            let page = feed::page(&self.storage, self.next, &self.scope, limit).await?;
+            let page = feed::page(&self.storage, self.next, &self.filter, limit).await?;
             if page.events.is_empty() {
                 // Nothing up to there matches the filter.
                 self.cursor = page.next_cursor;

@@ -11,7 +11,7 @@ use crate::mutants::mutated;
 use crate::operations::finish::record_changes;
 use crate::operations::inputs::{Claimed, Found, carry};
 use crate::reconcile::PassesOver;
-use crate::storage::{ClaimQuery, Grant, Result, Transaction};
+use crate::storage::{ClaimQuery, Grant, LeaseChange, NewEvent, Result, Transaction};
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
 
@@ -118,6 +118,8 @@ pub(crate) struct Claim {
     pub(crate) except: Vec<ExecutionId>,
     /// Bytes of results that a lease carries.
     pub(crate) inputs_max_bytes: u64,
+    /// Whether the feed is to tell of grants.
+    pub(crate) acquired: bool,
 }
 
 impl Body for Claim {
@@ -185,7 +187,7 @@ impl Claim {
         carry(transaction, grants, found, self.inputs_max_bytes).await
     }
 
-    /// Grants what may be claimed; waits for nobody.
+    /// Grants what may be claimed, and tells the feed if it is to; waits for nobody.
     pub(crate) async fn grant<T: Transaction>(
         &self,
         transaction: &mut T,
@@ -210,6 +212,13 @@ impl Claim {
             nonce: self.nonce,
             charge: u32::from(!mutated!(P38)),
         };
-        transaction.claim_executions(&query).await
+        let grants = transaction.claim_executions(&query).await?;
+        if self.acquired && !grants.is_empty() {
+            let granted =
+                |grant: &Grant| NewEvent::of_lease(&grant.execution, LeaseChange::Acquired, now);
+            let events: Vec<NewEvent> = grants.iter().filter_map(granted).collect();
+            transaction.insert_events(&events).await?;
+        }
+        Ok(grants)
     }
 }

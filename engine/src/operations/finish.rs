@@ -1,5 +1,5 @@
 //! The one routine that ends an execution or its attempt, whatever the reason: the row, the attempt
-//! history, the completion event and the change row, in one transaction. Never decides an outcome.
+//! history, the events and the change row, in one transaction. Never decides an outcome.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use crate::identity::FlowKey;
 use crate::mutants::{ensure_rule, mutated};
 use crate::state::{Cause, Outcome, State};
 use crate::storage::{
-    Attempt, AttemptEnd, AttemptKey, Execution, ExecutionGuard, ExecutionWrite, NewEvent, Reported,
-    Result, ResultChange, Transaction,
+    Attempt, AttemptEnd, AttemptKey, EventKind, Execution, ExecutionGuard, ExecutionWrite,
+    LeaseChange, NewEvent, Reported, Result, ResultChange, Transaction,
 };
 use crate::time::Timestamp;
 
@@ -135,7 +135,7 @@ pub(crate) async fn write<T: Transaction>(
     let writes: Vec<ExecutionWrite> = moves.iter().map(Move::write).collect();
     let written = transaction.write_executions(&writes).await?;
     ensure_rule!(written.len() == writes.len(), "a locked execution changed under its lock");
-    let events: Vec<NewEvent> = moves.iter().filter_map(Move::event).collect();
+    let events: Vec<NewEvent> = moves.iter().flat_map(Move::events).collect();
     if !events.is_empty() {
         transaction.insert_events(&events).await?;
     }
@@ -163,7 +163,25 @@ impl Move {
         }
     }
 
-    fn event(&self) -> Option<NewEvent> {
+    /// What the feed is told: that a lease has ended, then that the execution has.
+    fn events(&self) -> impl Iterator<Item = NewEvent> + use<> {
+        self.lease_event().into_iter().chain(self.completion_event())
+    }
+
+    /// A lease that ended, unless its own report ended the execution.
+    fn lease_event(&self) -> Option<NewEvent> {
+        let attempt = self.attempt.as_ref()?;
+        let change = match attempt.end {
+            AttemptEnd::Expired if mutated!(S70) => return None,
+            AttemptEnd::Expired => LeaseChange::Expired,
+            AttemptEnd::Revoked => LeaseChange::Revoked,
+            _ if !self.after.state.is_terminal() || mutated!(S71) => LeaseChange::Released,
+            _ => return None,
+        };
+        NewEvent::of_lease(&self.before, change, attempt.ended_at)
+    }
+
+    fn completion_event(&self) -> Option<NewEvent> {
         let outcome = self.after.state.outcome()?;
         let silent = self.before.state.is_terminal()
             || (mutated!(P19) && outcome == Outcome::Skipped)
@@ -174,7 +192,7 @@ impl Move {
             execution: self.after.id,
             flow: self.after.flow,
             incarnation: self.after.incarnation,
-            outcome,
+            kind: EventKind::Completed { outcome },
             occurred_at: self.after.finished_at.unwrap_or_default(),
         })
     }

@@ -17,8 +17,8 @@ use crate::operations::claim::LeaseToken;
 use crate::operations::finish::{self, Move};
 use crate::state::{Cause, ClosePolicy, Outcome, State};
 use crate::storage::{
-    AttemptEnd, AttemptKey, Contention, Execution, ExecutionWrite, Lease, Reported, Result,
-    ResultChange, StorageError, Transaction,
+    AttemptEnd, AttemptKey, Contention, Execution, ExecutionWrite, Lease, LeaseChange, NewEvent,
+    Reported, Result, ResultChange, StorageError, Transaction,
 };
 use crate::time::{Timestamp, micros};
 use crate::transact::{Body, Run, Verdict};
@@ -385,6 +385,8 @@ impl Body for Reporting {
 pub(crate) struct Renew {
     pub(crate) token: LeaseToken,
     pub(crate) lease: Duration,
+    /// Whether the feed is to tell.
+    pub(crate) renewed: bool,
 }
 
 impl Body for Renew {
@@ -416,6 +418,10 @@ impl Body for Renew {
         let write = ExecutionWrite { guard: row.guard(), after, result: ResultChange::Keep };
         let written = transaction.write_executions(&[write]).await?;
         assert!(written.len() == 1, "a locked execution changed under its lock");
+        if self.renewed {
+            let event = NewEvent::of_lease(&after, LeaseChange::Renewed, now);
+            transaction.insert_events(event.as_slice()).await?;
+        }
         Ok(Verdict::Commit(Ok(left)))
     }
 }

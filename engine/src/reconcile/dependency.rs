@@ -10,7 +10,8 @@ use crate::error::EngineError;
 use crate::mutants::mutated;
 use crate::reconcile::Report;
 use crate::storage::{
-    Consistency, FeedQuery, Page, Position, Scope, Snapshot, Storage, StreamId, UpstreamScan,
+    Consistency, FeedFilter, FeedQuery, Page, Position, Scope, Snapshot, Storage, StreamId,
+    UpstreamScan,
 };
 use crate::time::Timestamp;
 
@@ -45,9 +46,9 @@ async fn by_events<S: Storage, E: Environment>(
     scope: &Scope,
     finished_by: Option<Timestamp>,
 ) -> Result<Report, EngineError> {
-    let (stream, after, limit) = (StreamId::COMPLETIONS, Position(0), u32::MAX);
+    let (stream, after, limit) = (StreamId::EVENTS, Position(0), u32::MAX);
     let page = Page { scope: scope.clone(), after: None, limit };
-    let query = FeedQuery { stream, scope: Scope::default(), after, limit };
+    let query = FeedQuery { stream, filter: FeedFilter::default(), after, limit };
     let mut reader = visitor.pass.storage.snapshot(Consistency::Statement).await?;
     let found = reader.scan_upstreams(&UpstreamScan { page, finished_by }).await?;
     let told = reader.read_feed(&query).await?.events;

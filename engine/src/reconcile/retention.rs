@@ -16,8 +16,9 @@ use crate::reconcile::summary::missing_summary;
 use crate::reconcile::{Pass, Report, Visited};
 use crate::replay::Standing;
 use crate::storage::{
-    Consistency, EndedFlow, EndedScan, EventKey, FlowPage, NumberedEvent, Position, Result, Scope,
-    SiblingRequest, Snapshot, Storage, StreamHead, StreamId, Summary, Transaction,
+    Consistency, EndedFlow, EndedScan, EventKey, FeedFilter, FlowPage, NumberedEvent, Position,
+    Result, Scope, SiblingRequest, Snapshot, Storage, StreamHead, StreamId, Summary, Transaction,
+    Wanted,
 };
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict, transact};
@@ -39,7 +40,7 @@ impl Body for PruneEvents {
     type Out = bool;
 
     async fn run<T: Transaction>(&self, transaction: &mut T, _run: Run) -> Result<Verdict<bool>> {
-        let head = transaction.lock_stream_head(&StreamId::COMPLETIONS).await?;
+        let head = transaction.lock_stream_head(&StreamId::EVENTS).await?;
         let head = head.ok_or_else(feed::missing_head)?;
         if head.horizon != self.from {
             return Ok(Verdict::Rollback(false));
@@ -202,21 +203,18 @@ async fn prune_events<S: Storage, E: Environment>(
     pass: Pass<'_, S, E>,
     occurred_by: Timestamp,
 ) -> Result<Report, EngineError> {
+    let everything = FeedFilter { wanted: Wanted::Everything, ..FeedFilter::default() };
     let mut report = Report::default();
     let mut from = feed::head(pass.storage).await?.horizon;
     loop {
-        let (_, rows) =
-            feed::read(pass.storage, from, &Scope::default(), feed::PAGE_ROWS_MAX).await?;
+        let (_, rows) = feed::read(pass.storage, from, &everything, feed::PAGE_ROWS_MAX).await?;
         let full = rows.len() >= feed::PAGE_ROWS_MAX as usize;
         let old = |row: &&NumberedEvent| row.event.event.occurred_at <= occurred_by;
         let old: Vec<_> = rows.iter().take_while(old).collect();
         let Some(last) = old.last() else { return Ok(report) };
         report.scanned += old.len() as u64;
-        let key = |row: &&NumberedEvent| EventKey {
-            execution: row.event.event.execution,
-            incarnation: row.event.event.incarnation,
-        };
-        let body = PruneEvents { from, events: old.iter().map(key).collect(), to: last.position };
+        let events = old.iter().map(|row| row.event.event.key()).collect();
+        let body = PruneEvents { from, events, to: last.position };
         let Pass { storage, environment, budget, .. } = pass;
         if !transact(storage, environment, budget, &body).await? {
             report.noop += old.len() as u64;

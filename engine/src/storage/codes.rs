@@ -1,11 +1,12 @@
 //! The integers that stand for enums in a database, shared by every backend. Never reads a row;
 //! a code that nothing writes has no value, and no default takes its place.
 
-use super::{AttemptEnd, Reported, Resolution};
+use super::{AttemptEnd, EventKind, LeaseChange, LeaseEvent, Reported, Resolution};
 use crate::policy::{Decision, JoinPolicy, OnSatisfied};
 use crate::retry::Backoff;
 use crate::state::{Cause, ClosePolicy, Outcome};
 use crate::summary::FlowStatus;
+use crate::time::Timestamp;
 
 macro_rules! codes {
     ($($to:ident $from:ident $type:ident $all:ident { $($variant:ident = $code:literal),* })*) => {
@@ -41,6 +42,9 @@ codes! {
         Open = 0, Blocked = 1, Running = 2, Completed = 3, Cancelled = 4, Failed = 5
     }
     on_satisfied on_satisfied_of OnSatisfied ON_SATISFIED { CancelRemaining = 1, LetRun = 2 }
+    lease_change lease_change_of LeaseChange LEASE_CHANGES {
+        Acquired = 1, Renewed = 2, Released = 3, Expired = 4, Revoked = 5
+    }
     attempt_end attempt_end_of AttemptEnd ATTEMPT_ENDS {
         Completed = 1, FailedRetryable = 2, FailedFatal = 3, Released = 4, Expired = 5, Revoked = 6,
         Snoozed = 7, Skipped = 8, Suspended = 9
@@ -109,6 +113,45 @@ pub fn reported_of(stored: StoredReport) -> Option<Reported> {
         1 => outcome_of(stored.value).map(Reported::Finished),
         2 => Some(Reported::Requeued { delay_us: stored.value }),
         3 => Some(Reported::Suspended { epoch: bits_of(stored.value) }),
+        _ => None,
+    }
+}
+
+/// A [`LeaseEvent`] in columns: all zero where an event says nothing of a lease, so that they can be
+/// part of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StoredLease {
+    /// Of which attempt, from 1 on.
+    pub attempt: i64,
+    /// Code of the [`LeaseChange`].
+    pub change: i64,
+    /// Microseconds since the Unix epoch.
+    pub expires_at: i64,
+}
+
+/// The columns of what an event says of a lease.
+pub fn lease_event(lease: Option<LeaseEvent>) -> StoredLease {
+    lease.map_or_else(StoredLease::default, |lease| StoredLease {
+        attempt: i64::from(lease.attempt),
+        change: i64::from(lease_change(lease.change)),
+        expires_at: lease.expires_at.0,
+    })
+}
+
+/// What an event with these columns says of a lease, if they hold a key.
+pub fn lease_event_of(stored: StoredLease) -> Option<Option<LeaseEvent>> {
+    if stored == StoredLease::default() {
+        return Some(None);
+    }
+    let (attempt, change) = (stored.attempt.try_into().ok()?, lease_change_of(stored.change)?);
+    Some(Some(LeaseEvent { attempt, change, expires_at: Timestamp(stored.expires_at) }))
+}
+
+/// What an event says, if what it says of a lease and of an outcome go together.
+pub fn event_of(lease: Option<LeaseEvent>, outcome: Option<Outcome>) -> Option<EventKind> {
+    match (lease, outcome) {
+        (Some(lease), None) => Some(EventKind::Lease(lease)),
+        (None, Some(outcome)) => Some(EventKind::Completed { outcome }),
         _ => None,
     }
 }
@@ -191,6 +234,7 @@ mod tests {
         check(ON_SATISFIED, on_satisfied, on_satisfied_of);
         check(ATTEMPT_ENDS, attempt_end, attempt_end_of);
         check(FLOW_STATUSES, flow_status, flow_status_of);
+        check(LEASE_CHANGES, lease_change, lease_change_of);
     }
 
     #[test]
@@ -237,6 +281,25 @@ mod tests {
         let mixed = StoredBackoff { kind: 1, delay_ms: 1, factor: Some(2), cap_ms: None };
         assert_eq!(backoff_of(mixed), None);
         assert_eq!(backoff_of(StoredBackoff { kind: 2, ..mixed }), None);
+    }
+
+    #[test]
+    fn what_events_say_reads_back_and_mixed_columns_do_not() {
+        for change in LEASE_CHANGES.iter().copied() {
+            for (attempt, at) in [(1, 0), (u32::MAX, i64::MAX), (7, -1)] {
+                let said = Some(LeaseEvent { attempt, change, expires_at: Timestamp(at) });
+                assert_eq!(lease_event_of(lease_event(said)), Some(said));
+            }
+        }
+        assert_eq!(lease_event_of(lease_event(None)), Some(None));
+        for (attempt, change, expires_at) in [(1, 0, 0), (0, 0, 1), (-1, 1, 0), (1, 6, 0)] {
+            assert_eq!(lease_event_of(StoredLease { attempt, change, expires_at }), None);
+        }
+        let said =
+            LeaseEvent { attempt: 1, change: LeaseChange::Expired, expires_at: Timestamp(1) };
+        assert_eq!(event_of(Some(said), None), Some(EventKind::Lease(said)));
+        assert_eq!(event_of(Some(said), Some(Outcome::Expired)), None);
+        assert_eq!(event_of(None, None), None);
     }
 
     #[test]

@@ -18,10 +18,9 @@ use crate::retry::RetryPolicy;
 use crate::state::{ClosePolicy, State};
 use crate::storage::codes::{self, StoredBackoff, StoredJoin, StoredReport};
 use crate::storage::{
-    Attempt, AttemptKey, Definition, EdgeKey, Event, EventId, EventKey, Execution, ExecutionView,
-    Flow, Grant, Group, Lease, Member, NewEvent, Position, ProgressMark, Request, RequestKey,
-    Result, Resumed, SiblingRequest, StorageError, Submission, SubmissionKey, Tags,
-    UnnumberedEvent,
+    Attempt, AttemptKey, Definition, EdgeKey, EventId, Execution, ExecutionView, Flow, Grant,
+    Group, Lease, Member, Position, ProgressMark, Request, RequestKey, Result, Resumed,
+    SiblingRequest, StorageError, Submission, SubmissionKey, Tags,
 };
 use crate::time::Timestamp;
 
@@ -491,36 +490,5 @@ impl FromColumns for Attempt {
         let payload_hash = row.bits("payload_hash")?;
         let (granted_at, ended_at) = (row.timestamp("granted_at")?, row.timestamp("ended_at")?);
         Ok(Attempt { key, epoch, nonce, end, reported, payload_hash, granted_at, ended_at })
-    }
-}
-
-impl FromColumns for Event {
-    const TABLE: &'static str = "completion_event";
-
-    fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        let id = row.event_id()?;
-        let event = NewEvent {
-            execution: execution_id(row, "execution")?,
-            flow: FlowId(row.id("flow")?),
-            incarnation: row.u32("incarnation")?,
-            outcome: row.code("outcome", codes::outcome_of)?,
-            occurred_at: row.timestamp("occurred_at")?,
-        };
-        let namespace = row.name("namespace")?;
-        let instance_tag = row.text("instance_tag")?;
-        Ok(Event { id, event, namespace, instance_tag })
-    }
-}
-
-impl FromColumns for UnnumberedEvent {
-    const TABLE: &'static str = "completion_event";
-
-    fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        let id = row.event_id()?;
-        let execution = execution_id(row, "execution")?;
-        Ok(UnnumberedEvent {
-            id,
-            key: EventKey { execution, incarnation: row.u32("incarnation")? },
-        })
     }
 }

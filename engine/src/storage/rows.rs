@@ -330,38 +330,6 @@ pub struct Attempt {
     pub ended_at: Timestamp,
 }
 
-/// Outbox row of one terminal transition, as inserted.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct NewEvent {
-    /// The execution that ended.
-    pub execution: ExecutionId,
-    /// Its flow.
-    pub flow: FlowId,
-    /// Its incarnation.
-    pub incarnation: u32,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// When it ended.
-    pub occurred_at: Timestamp,
-}
-
-/// Number of a completion event; grows with insertion, not with commit.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct EventId(pub u64);
-
-/// Outbox row of one terminal transition, with the labels of its execution.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Event {
-    /// Its number.
-    pub id: EventId,
-    /// What was inserted.
-    pub event: NewEvent,
-    /// Tenant label.
-    pub namespace: Arc<str>,
-    /// Deployment label.
-    pub instance_tag: Option<Arc<str>>,
-}
-
 /// All inbound edges of one downstream, with one policy and one decision.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Group {

@@ -113,10 +113,10 @@ macro_rules! with_verbs {
             /// The history row of an attempt, if it has ended.
             ReadAttempt read_attempt: Read, attempt,
                 (key: $crate::storage::AttemptKey) -> Option<$crate::storage::Attempt>;
-            /// Adds completion events with the labels of their executions. Each gets a number above
-            /// every earlier one, in the order of execution and incarnation. A second event of an
-            /// incarnation is corrupt, and so is one of no execution.
-            InsertEvents insert_events: Insert, completion_event,
+            /// Adds events with the labels of their executions. Each gets a number above every
+            /// earlier one, in the order of execution, incarnation and kind. A second event of a
+            /// key, so a second end of an incarnation, is corrupt, and so is one of no execution.
+            InsertEvents insert_events: Insert, event,
                 (rows: [$crate::storage::NewEvent]) -> ();
             /// Locks groups one by one in id order, whatever the order of the keys, and returns
             /// each as it stands once its lock is held, in id order. Missing ones are left out;
@@ -230,9 +230,9 @@ macro_rules! with_verbs {
             /// Makes edges of locked groups pending again, whatever they were, so that no
             /// incarnation has resolved them; returns how many it found.
             ResetEdges reset_edges: Write, edge, (keys: [$crate::storage::EdgeKey]) -> u64;
-            /// How many completion events these executions have, of all incarnations, with a
+            /// How many events these executions have, of all incarnations, with a
             /// position or without.
-            CountEvents count_events: Read, completion_event,
+            CountEvents count_events: Read, event,
                 (executions: [$crate::identity::ExecutionId]) -> u64;
             /// Takes away the history of locked executions; returns how many attempts it had.
             DeleteAttempts delete_attempts: Write, attempt,
@@ -260,7 +260,7 @@ macro_rules! with_verbs {
             DeleteFlow delete_flow: Write, flow, (flow: $crate::identity::FlowKey) -> u64;
             /// Takes away events that have a position, of the stream whose head is locked; returns
             /// how many it found. An event without a position stays.
-            DeleteEvents delete_events: Write, completion_event,
+            DeleteEvents delete_events: Write, event,
                 (keys: [$crate::storage::EventKey]) -> u64;
             /// Locks the head of a stream and returns it as it stands once its lock is held.
             LockStreamHead lock_stream_head: Lock, stream_head,
@@ -269,12 +269,12 @@ macro_rules! with_verbs {
             /// returns those that have none once their lock is held, in that order, at most
             /// `limit`. A storage with one writer gives an event its number as its position when
             /// it inserts it, so that it has none of them.
-            LockUnnumberedEvents lock_unnumbered_events: Lock, completion_event,
+            LockUnnumberedEvents lock_unnumbered_events: Lock, event,
                 (query: $crate::storage::UnnumberedQuery)
                 -> Vec<$crate::storage::UnnumberedEvent>;
             /// Gives locked events their positions; returns how many had none. An event that has
             /// a position keeps it.
-            WritePositions write_positions: Write, completion_event,
+            WritePositions write_positions: Write, event,
                 (rows: [$crate::storage::EventPosition]) -> u64;
             /// Moves the locked head of a stream on, its last position and its horizon; returns
             /// how many heads it moved. Neither moves back: a head that has come further stays.
@@ -313,8 +313,8 @@ macro_rules! with_verbs {
             /// upstream. At most `limit`: those that fewer edges reach come first.
             PlanGroups plan_groups: Read, edge,
                 (query: $crate::storage::PlanQuery) -> Vec<$crate::identity::ExecutionId>;
-            /// A completion event by its number, if it was committed.
-            ReadEvent read_event: Read, completion_event,
+            /// An event by its number, if it was committed.
+            ReadEvent read_event: Read, event,
                 (id: $crate::storage::EventId) -> Option<$crate::storage::Event>;
             /// A flow, if there is one.
             DescribeFlow describe_flow: Read, flow,

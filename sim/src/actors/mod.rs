@@ -21,7 +21,7 @@ use sluicegate::storage::Storage;
 
 use crate::driver::world::{SimEnvironment, world};
 use crate::history::{ActorId, Observation};
-use crate::plan::EngineKind;
+use crate::plan::{EngineKind, Leases};
 use crate::tape::{Chance, Site};
 
 /// What an actor is.
@@ -112,6 +112,8 @@ pub(crate) struct Stage<S> {
     pub(crate) prunes: bool,
     /// Workers say how far they have come.
     pub(crate) progress: bool,
+    /// Which kinds of events its subscribers want.
+    pub(crate) leases: Leases,
 }
 
 impl<S: Storage> Stage<S> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sluicegate::EngineError;
-use sluicegate::feed::{FeedEvent, FeedEventKind};
+use sluicegate::feed::{FeedEvent, FeedFilter};
 use sluicegate::identity::FlowKey;
 use sluicegate::storage::{Scope, Storage};
 
@@ -17,11 +17,13 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
         (stage.nth % 2 == 1).then(|| stage.flow.spec().namespace.as_str().into());
     let scope = Scope { namespace: namespace.clone(), ..Scope::default() };
     let name = format!("subscriber {}", stage.nth);
-    let Ok(mut consumer) = stage.engine.consumer(&name, scope).await else {
+    let wanted = stage.leases.wanted_by(stage.nth);
+    let filter = FeedFilter { scope, wanted };
+    let Ok(mut consumer) = stage.engine.consumer(&name, filter).await else {
         return Progress::Failed;
     };
     let (subscriber, from) = (stage.nth, consumer.cursor().position);
-    stage.observe(&Observation::Subscribed { subscriber, namespace, from });
+    stage.observe(&Observation::Subscribed { subscriber, namespace, wanted, from });
     let mut delivered = false;
     loop {
         match consumer.try_next().await {
@@ -53,15 +55,12 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
 }
 
 fn observation(subscriber: u8, event: &FeedEvent) -> Observation {
-    let FeedEventKind::Completed { outcome } = event.what else {
-        unreachable!("the feed holds completions only")
-    };
     Observation::Delivered {
         subscriber,
         position: event.cursor.position,
         flow: FlowKey { partition: event.execution.partition, id: event.flow },
         execution: event.execution,
         incarnation: event.incarnation,
-        outcome,
+        kind: event.what,
     }
 }

@@ -245,7 +245,7 @@ impl Expected<'_> {
         let mut told: Vec<Vec<Outcome>> = vec![Vec::new(); self.shape.nodes];
         for row in &seen.events {
             match nodes.get(&row.event.execution) {
-                Some(node) if row.event.incarnation == 0 => told[*node].push(row.event.outcome),
+                Some(node) if row.event.incarnation == 0 => told[*node].extend(row.event.outcome()),
                 _ => wrong.push(format!("event {} is of nobody", row.id.0)),
             }
         }

@@ -10,8 +10,8 @@ use sluicegate::retry::RetryPolicy;
 use sluicegate::state::State;
 use sluicegate::storage::codes::{self, StoredBackoff, StoredJoin, StoredReport};
 use sluicegate::storage::{
-    Attempt, AttemptKey, Edge, EdgeKey, EventId, Execution, Group, Lease, NewEvent, ProgressMark,
-    Resumed,
+    Attempt, AttemptKey, Edge, EdgeKey, EventId, EventKind, Execution, Group, Lease, NewEvent,
+    ProgressMark, Resumed,
 };
 use sluicegate::time::Timestamp;
 use sqlx::{Connection, Row};
@@ -87,9 +87,9 @@ const QUERIES: [(&str, &str); 6] = [
     ),
     (
         "c.id c.partition #c.execution #c.flow c.incarnation c.outcome c.occurred_at",
-        "from {}completion_event as c \
+        "from {}event as c \
          join {}flow as f on f.partition = c.partition and f.id = c.flow \
-         where {filter} order by c.id",
+         where {filter} and c.lease_change = 0 order by c.id",
     ),
 ];
 
@@ -418,7 +418,8 @@ fn event(columns: &mut Columns) -> Result<(EventId, NewEvent), String> {
     let flow = FlowId(columns.id()?);
     let (incarnation, outcome) = (columns.small()?, columns.code(codes::outcome_of)?);
     let occurred_at = columns.time()?;
-    Ok((id, NewEvent { execution, flow, incarnation, outcome, occurred_at }))
+    let kind = EventKind::Completed { outcome };
+    Ok((id, NewEvent { execution, flow, incarnation, kind, occurred_at }))
 }
 
 #[cfg(test)]

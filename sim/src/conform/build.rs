@@ -15,7 +15,7 @@ use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{
-    AttemptKey, Definition, Edge, EdgeKey, EventId, Execution, ExecutionWrite, Group, NewEvent,
+    AttemptKey, Definition, Edge, EdgeKey, EventKey, Execution, ExecutionWrite, Group,
     NewExecution, OverdueScan, Page, PlanQuery, Resolution, ResultChange, Scope, Submission,
     UpstreamScan, Verb,
 };
@@ -25,6 +25,7 @@ use super::calls::Call;
 use super::names::{NOWHERE, Names, is_name};
 use super::seen::Seen;
 use super::words::{Head, Words};
+pub(super) use feed::lease_named;
 
 /// What the clock of every schedule shows: nothing in it depends on the real one.
 pub const NOW: Timestamp = Timestamp(1_000_000_000);
@@ -69,7 +70,6 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         Verb::WriteExecutions => Call::WriteExecutions(given.rows(|row| given.write(row))?),
         Verb::InsertAttempts | Verb::WriteProgress => attempts::call(given, verb)?,
         Verb::ReadAttempt => Call::ReadAttempt(given.attempt_key_of(given.name("key")?)?),
-        Verb::InsertEvents => Call::InsertEvents(given.rows(|row| given.event(row))?),
         Verb::LockGroups => Call::LockGroups(given.executions("keys")?),
         Verb::ReadGroups => Call::ReadGroups(given.executions("keys")?),
         Verb::PendingEdges => Call::PendingEdges(given.executions("keys")?),
@@ -104,11 +104,6 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         Verb::ScanStuckGroups => Call::ScanStuckGroups(given.page()?),
         Verb::ScanOverdue => Call::ScanOverdue(given.overdue_scan()?),
         Verb::PlanGroups => Call::PlanGroups(given.plan()?),
-        // The database tells the number by the event's key.
-        Verb::ReadEvent => {
-            given.attempt_key_of(given.name("key")?)?;
-            Call::ReadEvent(EventId(0))
-        }
         Verb::DescribeFlow => Call::DescribeFlow(given.flow()?),
         Verb::DescribeExecutions => Call::DescribeExecutions(given.flow()?),
         Verb::DescribeGroups => Call::DescribeGroups(given.flow()?),
@@ -127,7 +122,9 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         | Verb::ListInEdges
         | Verb::ListOutEdges
         | Verb::DescribeEdge => summaries::call(given, verb)?,
-        Verb::LockStreamHead
+        Verb::InsertEvents
+        | Verb::ReadEvent
+        | Verb::LockStreamHead
         | Verb::LockUnnumberedEvents
         | Verb::WritePositions
         | Verb::WriteStreamHead
@@ -150,9 +147,9 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
     })
 }
 
-/// The execution and the incarnation that a step names.
-pub fn attempt_key(given: &Given<'_>) -> Built<AttemptKey> {
-    given.attempt_key_of(given.name("key")?)
+/// The event that a step names.
+pub fn event_key(given: &Given<'_>) -> Built<EventKey> {
+    given.event_key(given.name("key")?)
 }
 
 /// The names that a verb's arguments may have.
@@ -200,7 +197,6 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         Verb::WriteProgress => &["row", "guard", "attempt", "sequence"],
         Verb::InsertAttempts => &["rows", "number", "end"],
         Verb::ReadAttempt => &["key", "number"],
-        Verb::InsertEvents => &["rows", "incarnation", "outcome"],
         Verb::ResolveEdges => &["rows", "to"],
         Verb::ResetEdges => &["rows"],
         Verb::WriteGroups => &["rows", "satisfied", "unsatisfied", "decision"],
@@ -211,7 +207,6 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         }
         Verb::ScanOverdue => &["after", "limit", "now"],
         Verb::PlanGroups => &["keys", "limit"],
-        Verb::ReadEvent => &["key", "incarnation"],
         Verb::InsertSummary
         | Verb::LockSummaries
         | Verb::DeleteFlowChanges
@@ -225,7 +220,9 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         | Verb::ListInEdges
         | Verb::ListOutEdges
         | Verb::DescribeEdge => summaries::arguments(verb),
-        Verb::LockStreamHead
+        Verb::InsertEvents
+        | Verb::ReadEvent
+        | Verb::LockStreamHead
         | Verb::LockUnnumberedEvents
         | Verb::WritePositions
         | Verb::WriteStreamHead
@@ -466,16 +463,6 @@ impl Given<'_> {
             execution: self.names.execution(named(name)?),
             incarnation: self.number("incarnation", 0)?,
             attempt: self.number("number", 1)?,
-        })
-    }
-
-    fn event(&self, name: &str) -> Built<NewEvent> {
-        Ok(NewEvent {
-            execution: self.names.execution(named(name)?),
-            flow: self.flow()?.id,
-            incarnation: self.number("incarnation", 0)?,
-            outcome: self.choice("outcome", &OUTCOMES)?,
-            occurred_at: NOW,
         })
     }
 }

@@ -54,11 +54,14 @@ const TABLES: &[(&str, &[&str])] = &[
         &["execution", "incarnation", "attempt", "epoch", "ending", "reported", "reported_value"],
     ),
     (
-        "completion_event",
+        "event",
         &[
             "row_number() over (order by id)",
             "execution",
             "incarnation",
+            "lease_attempt",
+            "lease_change",
+            "lease_expires_at",
             "outcome",
             "namespace",
             "position",
@@ -148,9 +151,11 @@ pub fn of_model(database: &Database, partition: Partition) -> Vec<String> {
     let mut events: Vec<_> = database.events().collect();
     events.sort_by_key(|event| event.id);
     for (position, row) in events.into_iter().enumerate() {
-        let line = lines.line("completion_event").add(position + 1);
+        let line = lines.line("event").add(position + 1);
         let line = line.add(row.event.execution.uuid).add(row.event.incarnation);
-        let line = line.add(codes::outcome(row.event.outcome)).add(&row.namespace);
+        let lease = codes::lease_event(row.event.lease());
+        let line = line.add(lease.attempt).add(lease.change).add(lease.expires_at);
+        let line = line.maybe(row.event.outcome().map(codes::outcome)).add(&row.namespace);
         line.maybe(database.position(row).map(|position| position.0));
     }
     for flow in database.flow_changes() {

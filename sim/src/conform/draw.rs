@@ -228,6 +228,8 @@ fn setup(dice: &mut Dice) -> Vec<Words> {
     }
     if dice.percent(30) {
         setup.push(words(Verb::InsertEvents).with("rows", &["a"]));
+        let released = words(Verb::InsertEvents).with("rows", &["a", "b"]);
+        setup.push(released.with("lease", &["released"]));
         setup.push(words(Verb::InsertAttempts).with("rows", &["a"]));
     }
     if dice.percent(30) {
@@ -353,7 +355,10 @@ fn draw_insert(dice: &mut Dice, verb: Verb) -> Words {
         _ => {
             let rows = ended(dice);
             let incarnation = dice.pick(&["0", "0", "1", "2"]);
-            words(verb).with("rows", &rows).with("incarnation", &[incarnation])
+            feed::of_lease(
+                dice,
+                words(verb).with("rows", &rows).with("incarnation", &[incarnation]),
+            )
         }
     }
 }
@@ -530,7 +535,10 @@ fn draw_read(dice: &mut Dice, verb: Verb) -> Words {
         Verb::ReadAttempt => words(verb)
             .with("key", &[dice.pick(&["a", "b", "r", NOWHERE])])
             .with("number", &[dice.pick(&["1", "2"])]),
-        Verb::ReadEvent => words(verb).with("key", &[dice.pick(&["a", "b", "r", NOWHERE])]),
+        Verb::ReadEvent => {
+            let named = words(verb).with("key", &[dice.pick(&["a", "b", "r", NOWHERE])]);
+            feed::of_lease(dice, named)
+        }
         Verb::ReadSubscription | Verb::ReadFeed => feed::draw(dice, verb),
         Verb::DescribeExecution => words(verb).with("key", &[some(dice)]),
         Verb::ReadGroups | Verb::PendingEdges | Verb::ReadEdges => {

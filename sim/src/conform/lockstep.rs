@@ -7,7 +7,7 @@ use sluicegate::identity::ExecutionId;
 use sluicegate::state::State;
 use sluicegate::storage::{EventId, Verb};
 
-use super::build::{Given, attempt_key};
+use super::build::{Given, event_key};
 use super::calls::Call;
 use super::committed;
 use super::floor::{Answered, Cell, Counts};
@@ -192,7 +192,7 @@ impl Game<'_> {
     async fn as_postgres_numbers_it(&mut self, words: &Words, call: Call) -> Trouble<Call> {
         let Call::ReadEvent(_) = call else { return Ok(call) };
         let seen = Seen::default();
-        let key = attempt_key(&Given { words, names: self.names, seen: &seen })?;
+        let key = event_key(&Given { words, names: self.names, seen: &seen })?;
         let id: EventId = self.server.event_id(key).await?;
         Ok(Call::ReadEvent(id))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use sluicegate::storage::EventId;
 
-use super::build::{Given, attempt_key, call};
+use super::build::{Given, call, event_key};
 use super::calls::{Call, Reply};
 use super::names::Names;
 use super::outcome::{Answer, Failure, Outcome};
@@ -105,9 +105,7 @@ impl Model {
             NewKey::Edge(key) => database.edge(key).is_some(),
             NewKey::Attempt(key) => database.attempts().any(|row| row.key == key),
             NewKey::Summary(flow) => database.summaries().any(|row| row.flow == flow),
-            NewKey::Event(id, incarnation) => database
-                .events()
-                .any(|row| row.event.execution == id && row.event.incarnation == incarnation),
+            NewKey::Event(key) => database.events().any(|row| row.event.key() == key),
         }
     }
 
@@ -160,11 +158,8 @@ impl Model {
     /// The number of the event that a step names; one that is never given out if there is none.
     fn event_id(&self, words: &Words) -> Result<EventId, String> {
         let seen = Seen::default();
-        let key = attempt_key(&Given { words, names: self.names, seen: &seen })?;
-        let wanted = |event: &&sluicegate::storage::Event| {
-            event.event.execution == key.execution && event.event.incarnation == key.incarnation
-        };
-        let found = self.database.events().find(wanted);
+        let key = event_key(&Given { words, names: self.names, seen: &seen })?;
+        let found = self.database.events().find(|event| event.event.key() == key);
         Ok(found.map_or(EventId(i64::MAX.unsigned_abs()), |event| event.id))
     }
 

@@ -24,8 +24,8 @@ pub enum NewKey {
     Attempt(AttemptKey),
     /// Of the summary of a flow.
     Summary(FlowKey),
-    /// Of an event: its execution and incarnation.
-    Event(ExecutionId, u32),
+    /// Of an event.
+    Event(EventKey),
 }
 
 /// Rows that a transaction holds.
@@ -158,9 +158,7 @@ pub fn new_keys(call: &Call) -> Vec<NewKey> {
         Call::InsertGroups(rows) => rows.iter().map(|row| NewKey::Group(row.downstream)).collect(),
         Call::InsertEdges(rows) => rows.iter().map(|row| NewKey::Edge(row.key)).collect(),
         Call::InsertAttempts(rows) => rows.iter().map(|row| NewKey::Attempt(row.key)).collect(),
-        Call::InsertEvents(rows) => {
-            rows.iter().map(|row| NewKey::Event(row.execution, row.incarnation)).collect()
-        }
+        Call::InsertEvents(rows) => rows.iter().map(|row| NewKey::Event(row.key())).collect(),
         _ => Vec::new(),
     }
 }

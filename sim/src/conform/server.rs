@@ -8,7 +8,9 @@ use sluicegate::identity::PartitionCount;
 use sluicegate::storage::postgres::{
     Migrations, PostgresOptions, PostgresSnapshot, PostgresStorage, PostgresTransaction,
 };
-use sluicegate::storage::{AttemptKey, Consistency, EventId, Storage, StreamHead, Transaction};
+use sluicegate::storage::{
+    Consistency, EventId, EventKey, Storage, StreamHead, Transaction, codes,
+};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -144,8 +146,9 @@ impl Server {
             control,
             committed: committed::sql(schema),
             event_id: format!(
-                "select id from {schema}.completion_event \
-                 where partition = $1 and execution = $2 and incarnation = $3"
+                "select id from {schema}.event \
+                 where partition = $1 and execution = $2 and incarnation = $3 \
+                 and lease_attempt = $4 and lease_change = $5 and lease_expires_at = $6"
             ),
             make_stream: format!(
                 "insert into {schema}.stream_head (stream, timeline, last_position, horizon) \
@@ -170,11 +173,15 @@ impl Server {
     }
 
     /// The number of a committed event; one that is never given out if there is none.
-    pub async fn event_id(&mut self, key: AttemptKey) -> Trouble<EventId> {
+    pub async fn event_id(&mut self, key: EventKey) -> Trouble<EventId> {
+        let lease = codes::lease_event(key.lease);
         let row = sqlx::query(AssertSqlSafe(self.event_id.clone()))
             .bind(i32::from(key.execution.partition.0))
             .bind(key.execution.uuid)
             .bind(i64::from(key.incarnation))
+            .bind(lease.attempt)
+            .bind(lease.change)
+            .bind(lease.expires_at)
             .fetch_optional(&mut self.control)
             .await
             .map_err(trouble)?;

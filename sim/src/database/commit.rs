@@ -1,7 +1,7 @@
 //! The end of a transaction: its rows become the committed ones and are reported, or are forgotten;
 //! its locks are released. The only place where a row is freed.
 
-use sluicegate::storage::{EventKey, EventPosition, Execution, NewEvent};
+use sluicegate::storage::{EventPosition, Execution};
 
 use crate::history::{Change, Commit};
 use crate::mirror::Closing;
@@ -130,8 +130,7 @@ impl Database {
         let Some(Replaced { before }) = self.events.settle(slot) else { return false };
         let Some(after) = self.events.row(slot).committed.as_ref() else {
             let Some(Outboxed { event, position, .. }) = before else { return true };
-            let NewEvent { execution, incarnation, .. } = event.event;
-            commit.events_pruned.push(EventKey { execution, incarnation });
+            commit.events_pruned.push(event.event.key());
             self.sets.unboxed(slot, position);
             return true;
         };
@@ -140,9 +139,7 @@ impl Database {
             commit.events.push((after.event.id, event));
         }
         if let Some(position) = after.position {
-            let (execution, incarnation) = (event.execution, event.incarnation);
-            let key = EventKey { execution, incarnation };
-            commit.positions.push(EventPosition { key, position });
+            commit.positions.push(EventPosition { key: event.key(), position });
         }
         self.sets.outboxed(slot, after.position);
         true

@@ -69,15 +69,14 @@ impl Database {
         self.attempts.committed()
     }
 
-    /// The committed completion events, by execution and incarnation.
+    /// The committed events, by their keys.
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.events.committed().map(|row| &row.event)
     }
 
     /// The position of a committed event, if it has one.
     pub fn position(&self, event: &Event) -> Option<Position> {
-        let key = (event.event.execution, event.event.incarnation);
-        self.events.see(&key, NOBODY)?.position
+        self.events.see(&event.event.key(), NOBODY)?.position
     }
 
     /// The committed heads of streams.

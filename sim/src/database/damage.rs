@@ -31,19 +31,16 @@ impl Database {
         free.filter(|row| !row.state.is_terminal()).map(|row| row.id).collect()
     }
 
-    /// The completion events that nobody has locked, by execution and incarnation.
+    /// The events that nobody has locked.
     pub fn free_events(&self) -> Vec<EventKey> {
-        let free = self.events.free_committed().map(|row| &row.event.event);
-        free.map(|event| EventKey { execution: event.execution, incarnation: event.incarnation })
-            .collect()
+        self.events.free_committed().map(|row| row.event.event.key()).collect()
     }
 
     /// Deletes an event that nobody has locked.
     pub fn delete_event(&mut self, event: EventKey) -> bool {
-        let key = (event.execution, event.incarnation);
-        let Some(slot) = self.events.find(&key) else { return false };
+        let Some(slot) = self.events.find(&event) else { return false };
         let position = self.events.row(slot).committed.as_ref().and_then(|row| row.position);
-        self.events.delete_one(&key);
+        self.events.delete_one(&event);
         self.sets.unboxed(slot, position);
         true
     }

@@ -2,14 +2,13 @@
 //! Postgres has them: a position is written after the event has committed.
 
 use sluicegate::storage::{
-    ConsumerName, EventKey as NamedEvent, EventPosition, FeedQuery, FeedRows, Inserted,
-    NumberedEvent, Position, Result, Scope, StreamHead, StreamId, Subscription, Timeline,
-    UnnumberedEvent, UnnumberedQuery,
+    ConsumerName, EventPosition, FeedQuery, FeedRows, Inserted, NumberedEvent, Position, Result,
+    Scope, StreamHead, StreamId, Subscription, Timeline, UnnumberedEvent, UnnumberedQuery,
 };
 use uuid::Uuid;
 
 use super::Database;
-use super::rows::{EventKey, Outboxed, TableName};
+use super::rows::{Outboxed, TableName};
 use super::session::{Cursor, NOBODY, Progress, SessionId, Step};
 use super::table::{Dirty, Slot};
 
@@ -17,10 +16,10 @@ use super::table::{Dirty, Slot};
 const TIMELINE: Timeline = Timeline(Uuid::from_u128(0x7769_6e64));
 
 impl Database {
-    /// Makes the stream of all completion events, as the migration does.
+    /// Makes the stream of all events, as the migration does.
     pub(super) fn make_stream(&mut self) {
         self.add_stream(StreamHead {
-            stream: StreamId::COMPLETIONS,
+            stream: StreamId::EVENTS,
             timeline: TIMELINE,
             last: Position(0),
             horizon: Position(0),
@@ -79,7 +78,7 @@ impl Database {
         if self.start(cursor) {
             for row in rows {
                 let guard = |event: &Outboxed| event.position.is_none();
-                self.choose_write(session, cursor, &key(row.key), guard);
+                self.choose_write(session, cursor, &row.key, guard);
             }
         }
         self.write_candidates(session, cursor, |event: &Outboxed, row| {
@@ -170,7 +169,9 @@ impl Database {
         let numbered = self.sets.numbered_after(query.after);
         let events = numbered.filter_map(|(position, slot)| {
             let event = &self.events.visible(slot, NOBODY)?.event;
-            in_scope(event, &query.scope).then(|| NumberedEvent { position, event: event.clone() })
+            let wanted = query.filter.wanted.includes(&event.event.kind)
+                && in_scope(event, &query.filter.scope);
+            wanted.then(|| NumberedEvent { position, event: event.clone() })
         });
         Ok(FeedRows { head: Some(*head), events: events.take(query.limit as usize).collect() })
     }
@@ -220,13 +221,8 @@ impl Database {
     /// An event as the session sees it, if it has no position.
     fn unnumbered(&self, slot: Slot, session: SessionId) -> Option<UnnumberedEvent> {
         let row = self.events.visible(slot, session).filter(|row| row.position.is_none())?;
-        let (execution, incarnation) = (row.event.event.execution, row.event.event.incarnation);
-        Some(UnnumberedEvent { id: row.event.id, key: NamedEvent { execution, incarnation } })
+        Some(UnnumberedEvent { id: row.event.id, key: row.event.event.key() })
     }
-}
-
-fn key(event: NamedEvent) -> EventKey {
-    (event.execution, event.incarnation)
 }
 
 fn in_scope(event: &sluicegate::storage::Event, scope: &Scope) -> bool {

@@ -133,7 +133,7 @@ impl Database {
         self.end_insert(cursor, Ok(joined))
     }
 
-    /// Adds completion events with the labels of their executions; one whose execution the
+    /// Adds events with the labels of their executions; one whose execution the
     /// statement's snapshot does not show is an error once the others are there. A row draws its
     /// number before its key is looked up, and keeps it through a wait.
     pub fn insert_events(
@@ -142,7 +142,7 @@ impl Database {
         cursor: &mut Cursor,
         rows: &[NewEvent],
     ) -> Step<Result<()>> {
-        let rows = in_order(rows, |row| (row.execution, row.incarnation));
+        let rows = in_order(rows, NewEvent::order);
         if self.start(cursor) {
             self.choose_joined(session, cursor, rows.iter().map(|row| row.execution));
         }
@@ -150,7 +150,7 @@ impl Database {
             if let Some(execution) = self.joined(session, cursor, row.execution) {
                 let id = cursor.number.unwrap_or_else(|| self.draw_number(row));
                 cursor.number = Some(id);
-                let key = (row.execution, row.incarnation);
+                let key = row.key();
                 let event = |db: &mut Self| db.labelled(id, row, execution);
                 let inserted = match self.insert_or_find(session, &key, event) {
                     Ok(inserted) => inserted,
@@ -296,7 +296,7 @@ impl Database {
     fn draw_number(&mut self, event: &NewEvent) -> EventId {
         self.event_last += 1;
         let id = EventId(self.event_last);
-        self.event_keys.push((id, (event.execution, event.incarnation)));
+        self.event_keys.push((id, event.key()));
         id
     }
 

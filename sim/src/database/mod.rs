@@ -40,15 +40,15 @@ use std::collections::BTreeSet;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    Attempt, AttemptKey, ChangeId, ConsumerName, Edge, EdgeKey, EventId, Flow, Group, Request,
-    RequestKey, SiblingRequest, StreamHead, StreamId, Submission, SubmissionKey, Subscription,
-    Summary,
+    Attempt, AttemptKey, ChangeId, ConsumerName, Edge, EdgeKey, EventId, EventKey, Flow, Group,
+    Request, RequestKey, SiblingRequest, StreamHead, StreamId, Submission, SubmissionKey,
+    Subscription, Summary,
 };
 use sluicegate::time::Timestamp;
 
 use crate::mirror::Damaged;
 
-use rows::{Backlog, EventKey, Member, Outboxed};
+use rows::{Backlog, Member, Outboxed};
 use session::Session;
 use sets::Sets;
 use table::{Slot, Table};

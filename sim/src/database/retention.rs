@@ -14,7 +14,7 @@ use super::session::{Cursor, NOBODY, SessionId, Step};
 use super::table::Dirty;
 
 impl Database {
-    /// How many completion events these executions have.
+    /// How many events these executions have.
     pub fn count_events(
         &mut self,
         session: SessionId,
@@ -23,7 +23,7 @@ impl Database {
     ) -> Step<Result<u64>> {
         self.read(cursor, |db| {
             let entries = db.events.entries_after(None).iter();
-            let own = entries.filter(|entry| executions.contains(&entry.0.0));
+            let own = entries.filter(|entry| executions.contains(&entry.0.execution));
             own.filter(|entry| db.events.visible(entry.1, session).is_some()).count() as u64
         })
     }
@@ -121,10 +121,9 @@ impl Database {
     ) -> Step<Result<u64>> {
         let placed = |event: &Outboxed| event.position.is_some();
         if self.start(cursor) {
-            for EventKey { execution, incarnation } in keys {
-                let key = (*execution, *incarnation);
-                if self.events.see(&key, session).is_some_and(placed) {
-                    self.choose_write(session, cursor, &key, placed);
+            for key in keys {
+                if self.events.see(key, session).is_some_and(placed) {
+                    self.choose_write(session, cursor, key, placed);
                 }
             }
         }

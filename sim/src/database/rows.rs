@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    Attempt, AttemptKey, ConsumerName, Definition, Edge, EdgeKey, Event, Execution, Flow, Group,
-    Position, Request, RequestKey, SiblingRequest, StreamHead, StreamId, Submission, SubmissionKey,
-    Subscription, Summary,
+    Attempt, AttemptKey, ConsumerName, Definition, Edge, EdgeKey, Event, EventKey, Execution, Flow,
+    Group, Position, Request, RequestKey, SiblingRequest, StreamHead, StreamId, Submission,
+    SubmissionKey, Subscription, Summary,
 };
 
 use super::Database;
@@ -28,16 +28,13 @@ pub(super) struct Member {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Backlog(pub(super) FlowKey);
 
-/// A completion event as stored.
+/// An event as stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Outboxed {
     pub(super) event: Event,
     /// Its place in the feed, once it has one.
     pub(super) position: Option<Position>,
 }
-
-/// The unique key of a completion event: an execution and its incarnation.
-pub(super) type EventKey = (ExecutionId, u32);
 
 /// The tables, in no order that means anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,7 +75,7 @@ impl TableName {
             TableName::Execution => "execution",
             TableName::Edge => "edge",
             TableName::Attempt => "attempt",
-            TableName::Event => "completion_event",
+            TableName::Event => "event",
             TableName::SiblingRequest => "sibling_request",
             TableName::Request => "request",
             TableName::Backlog => "cancel_backlog",

@@ -22,8 +22,8 @@ use sluicegate::policy::{AcceptSet, Decision, JoinPolicy};
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::{Outcome, State};
 use sluicegate::storage::{
-    ClaimQuery, Definition, Edge, EdgeFlip, EdgeKey, Execution, ExecutionWrite, Flow, Group,
-    Guarded, NewEvent, NewExecution, Resolution, Result, ResultChange,
+    ClaimQuery, Definition, Edge, EdgeFlip, EdgeKey, EventKind, Execution, ExecutionWrite, Flow,
+    Group, Guarded, NewEvent, NewExecution, Resolution, Result, ResultChange,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
@@ -141,7 +141,7 @@ fn event(number: u16) -> NewEvent {
         execution: id(number),
         flow: FLOW.id,
         incarnation: 0,
-        outcome: Outcome::Succeeded,
+        kind: EventKind::Completed { outcome: Outcome::Succeeded },
         occurred_at: NOW,
     }
 }

@@ -3,7 +3,7 @@
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::policy::Decision;
-use sluicegate::storage::EventKey;
+use sluicegate::storage::{EventKey, codes};
 
 use crate::driver::sqlite_lane::SqliteLane;
 use crate::driver::tally::Sometimes;
@@ -44,18 +44,25 @@ impl Universe {
 }
 
 impl Universe {
-    /// Deletes a completion event, with its place in the feed or before it has one.
+    /// Deletes an event, with its place in the feed or before it has one.
     fn delete_event(&mut self, point: Point) {
         let Some(event) = world(World::draw_event) else {
             return world(|world| world.tally.missed(FaultKind::EventDeleted, point));
         };
         let gone = match &self.stores {
             Stores::Model => world(|world| world.database.delete_event(event)),
-            Stores::Sqlite(lane) => lane.try_execute(&format!(
-                "delete from completion_event where execution = x'{}' and incarnation = {}",
-                event.execution.uuid.simple(),
-                event.incarnation
-            )),
+            Stores::Sqlite(lane) => {
+                let lease = codes::lease_event(event.lease);
+                lane.try_execute(&format!(
+                    "delete from event where execution = x'{}' and incarnation = {} \
+                     and (lease_attempt, lease_change, lease_expires_at) = ({}, {}, {})",
+                    event.execution.uuid.simple(),
+                    event.incarnation,
+                    lease.attempt,
+                    lease.change,
+                    lease.expires_at
+                ))
+            }
         };
         world(|world| match gone {
             true => {

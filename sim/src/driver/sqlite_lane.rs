@@ -45,7 +45,7 @@ const TABLES: [&str; 13] = [
     "edge",
     "edge_group",
     "attempt",
-    "completion_event",
+    "event",
     "flow_change",
     "flow_summary",
     "sibling_request",
@@ -109,9 +109,9 @@ impl SqliteLane {
         self.execute(head);
     }
 
-    /// Deletes every completion event.
+    /// Deletes every event.
     pub(crate) fn delete_events(&self) {
-        self.execute("delete from completion_event");
+        self.execute("delete from event");
     }
 
     pub(crate) fn execute(&self, sql: &str) {
@@ -430,7 +430,7 @@ impl Note for Touched {
     fn insert_events(&mut self, rows: &[NewEvent], (): &()) {
         let from = self.events.len();
         self.events.extend(rows);
-        self.events[from..].sort_by_key(|row| (row.execution, row.incarnation));
+        self.events[from..].sort_by_key(NewEvent::order);
     }
     fn resolve_edges(&mut self, rows: &[EdgeFlip], reply: &Vec<EdgeKey>) {
         let flipped = rows.iter().filter(|row| reply.binary_search(&row.key).is_ok());

@@ -146,6 +146,8 @@ impl Universe {
         settings.lease_grace = actors::worker::LEASE;
         settings.feed.batch_rows = FEED_ROWS;
         settings.feed.page_rows = FEED_ROWS;
+        settings.feed.acquired = plan.leases.grants;
+        settings.feed.renewed = plan.leases.grants;
         settings.keep = Some(actors::operator::prune::KEEP);
         Ok(Self {
             flow: Arc::new(flow),
@@ -315,6 +317,7 @@ impl Universe {
             resumed: self.plan.cast.resumers > 0,
             prunes: self.plan.prunes,
             progress: self.plan.progress,
+            leases: self.plan.leases,
         }
     }
 

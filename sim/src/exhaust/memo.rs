@@ -177,7 +177,7 @@ fn hash_rows(hash: &mut Wide, world: &World) {
     }
     hash.mix(4);
     for event in database.events() {
-        (event.event.execution, event.event.incarnation, event.event.outcome).hash(hash);
+        (event.event.execution, event.event.incarnation, event.event.kind).hash(hash);
     }
     hash.mix(5);
     database.sibling_requests().for_each(|request| request.group.hash(hash));

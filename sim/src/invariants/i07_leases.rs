@@ -1,7 +1,8 @@
 //! I7: one live lease, fenced; only its holder or the reaper, in time, ends it.
 
 use sluicegate::state::{Outcome, State};
-use sluicegate::storage::{Attempt, AttemptEnd, Execution, Lease};
+use sluicegate::storage::{Attempt, AttemptEnd, Execution, Lease, LeaseChange, NewEvent};
+use sluicegate::time::Timestamp;
 
 use super::{
     Context, Hearing, Invariant, Verdict, attempt_key, lease_ended, lease_granted, same_lease,
@@ -48,11 +49,58 @@ fn check(context: &Context<'_>) -> Verdict {
         }
     }
     // Each end has a row of its own in this commit: as many rows are no accepted write too many.
-    if context.commit.attempts.len() == ends {
-        return Ok(());
+    if context.commit.attempts.len() != ends {
+        let attempts = &context.commit.attempts;
+        let count = attempts.len();
+        return Err(format!("{count} attempts recorded for {ends} ended leases: {attempts:?}"));
     }
-    let attempts = &context.commit.attempts;
-    Err(format!("{} attempts recorded for {ends} ended leases: {attempts:?}", attempts.len()))
+    check_events(context)
+}
+
+/// The feed tells of each lease that ended, and of grants and renewals if it is to, once.
+fn check_events(context: &Context<'_>) -> Verdict {
+    let events = context.commit.events.iter().map(|(_, event)| event);
+    let mut expected = 0;
+    for (before, after) in context.moved() {
+        for event in changes(context, before, after).into_iter().flatten() {
+            expected += 1;
+            let (key, kind) = (event.key(), event.kind);
+            if !events.clone().any(|told| told.key() == key && told.kind == kind) {
+                return Err(format!("the feed is not told: {event:?}"));
+            }
+        }
+    }
+    // Each of them has an event of its own: as many are none too many.
+    match events.clone().filter(|event| event.lease().is_some()).count() {
+        told if told == expected => Ok(()),
+        told => Err(format!("{told} events of {expected} changes of leases: {:?}", context.commit)),
+    }
+}
+
+/// What became of the leases of an execution, in order.
+fn changes(context: &Context<'_>, before: &Execution, after: &Execution) -> [Option<NewEvent>; 2] {
+    let told = context.tells_grants;
+    let of = |row: &Execution, change| NewEvent::of_lease(row, change, Timestamp(0));
+    let ended = lease_ended(before, after).then(|| {
+        let end = context.mirror.attempt(attempt_key(before))?.end;
+        of(before, how_it_ended(end, after.state)?)
+    });
+    let goes_on = match (before.lease, after.lease) {
+        (Some(old), Some(new)) if same_lease(before, after) => {
+            (told && old.expires_at < new.expires_at).then(|| of(after, LeaseChange::Renewed))
+        }
+        _ => (told && lease_granted(before, after)).then(|| of(after, LeaseChange::Acquired)),
+    };
+    [ended.flatten(), goes_on.flatten()]
+}
+
+/// Nothing if the end of the execution tells it: its holder has reported that.
+fn how_it_ended(end: AttemptEnd, led_to: State) -> Option<LeaseChange> {
+    match end {
+        AttemptEnd::Expired => Some(LeaseChange::Expired),
+        AttemptEnd::Revoked => Some(LeaseChange::Revoked),
+        _ => (!led_to.is_terminal()).then_some(LeaseChange::Released),
+    }
 }
 
 /// Transitions that nobody but the holder of a lease may cause.
@@ -154,10 +202,14 @@ fn check_told(hearing: &Hearing<'_>) -> Verdict {
 mod tests {
     use sluicegate::replay::ReplayScope;
     use sluicegate::state::{Outcome, State};
-    use sluicegate::storage::{Attempt, AttemptEnd, Execution, ProgressMark, Reported};
+    use sluicegate::storage::{
+        Attempt, AttemptEnd, EventId, EventKind, Execution, LeaseChange, LeaseEvent, NewEvent,
+        ProgressMark, Reported,
+    };
     use sluicegate::time::Timestamp;
 
     use crate::history::{Commit, Holder, Observation};
+    use crate::invariants::Judge;
     use crate::invariants::testing::{History, LEASE, RETRY_DELAY, Story, after, id};
 
     fn completed(tamper: impl Fn(&mut Commit)) -> Story {
@@ -174,6 +226,25 @@ mod tests {
 
     fn expired() -> Story {
         Story::chain().grant("a").wait(LEASE).end("a", AttemptEnd::Expired)
+    }
+
+    fn change_told(commit: &mut Commit, change: LeaseChange) {
+        let (_, event) = &mut commit.events[0];
+        let lease = LeaseEvent { change, ..event.lease().unwrap() };
+        event.kind = EventKind::Lease(lease);
+    }
+
+    #[test]
+    fn grants_and_renewals_are_told_if_they_are_to_be() {
+        let silent = || Story::chain().grant("a").wait(LEASE / 2).renew("a").ends("a renewal");
+        let told =
+            || Story::chain().telling().grant("a").wait(LEASE / 2).renew("a").ends("a renewal");
+        assert_eq!(silent().judge(Judge::new().only("I7")), Ok(()));
+        assert_eq!(told().judge(Judge::new().only("I7").telling()), Ok(()));
+        for (history, judge) in [(silent(), Judge::new().telling()), (told(), Judge::new())] {
+            let violation = history.judge(judge.only("I7")).unwrap_err();
+            assert_eq!(violation.1.invariant, "I7");
+        }
     }
 
     pub(super) fn rejects() -> Vec<History> {
@@ -201,6 +272,37 @@ mod tests {
                 .ends("accepted although the reaper has requeued"),
             Story::chain().grant("a").end("a", AttemptEnd::Expired).ends("reaped too early"),
             expired().tamper(|commit| commit.clock = None).ends("reaped without a clock"),
+            expired().tamper(|commit| commit.events.clear()).ends("an expired lease is not told"),
+            expired()
+                .tamper(|commit| change_told(commit, LeaseChange::Revoked))
+                .ends("an expired lease is told as a revoked one"),
+            expired()
+                .tamper(|commit| commit.events.push(commit.events[0]))
+                .ends("an expired lease is told twice"),
+            Story::chain()
+                .grant("a")
+                .cancel_sibling("a")
+                .tamper(|commit| commit.events.retain(|(_, event)| event.lease().is_none()))
+                .ends("a revoked lease is not told"),
+            Story::chain()
+                .grant("a")
+                .end("a", AttemptEnd::Released)
+                .tamper(|commit| commit.events.clear())
+                .ends("a released lease is not told"),
+            completed(|commit| {
+                let row = commit.executions[0].before.unwrap();
+                let told = NewEvent::of_lease(&row, LeaseChange::Released, row.not_before).unwrap();
+                commit.events.push((EventId(99), told));
+            })
+            .ends("a report that ended the execution is told as a lease given back"),
+            Story::chain()
+                .grant("a")
+                .tamper(|commit| {
+                    let row = *after(&mut commit.executions[0]);
+                    let told = NewEvent::of_lease(&row, LeaseChange::Acquired, row.not_before);
+                    commit.events.push((EventId(99), told.unwrap()));
+                })
+                .ends("a grant is told although none is to be"),
             Story::chain()
                 .grant("a")
                 .wait(LEASE / 2)

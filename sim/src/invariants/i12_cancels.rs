@@ -242,7 +242,7 @@ fn hear(hearing: &Hearing<'_>) -> Verdict {
                 // A replay may have started it again since.
                 let earlier = |life| {
                     let events = hearing.mirror.events(*execution, life);
-                    events.is_some_and(|events| events.outcome == outcome)
+                    events.is_some_and(|events| events.outcome() == Some(outcome))
                 };
                 (row.state == State::Terminal(outcome) && by_operator)
                     || (0..row.incarnation).any(earlier)

@@ -1,7 +1,7 @@
 //! I14: a filter leaves out what does not match it, and nothing else.
 
 use sluicegate::identity::{ExecutionId, FlowKey};
-use sluicegate::storage::{Execution, Flow, Scope};
+use sluicegate::storage::{EventKind, Execution, Flow, Scope};
 
 use super::{Hearing, Invariant, Quiescent, Verdict};
 use crate::history::Observation;
@@ -38,8 +38,8 @@ fn check(hearing: &Hearing<'_>) -> Verdict {
             let expected: Vec<_> = expected.map(|row| row.id).collect();
             compare(&expected, executions, &(scope, flow, states))
         }
-        Observation::Delivered { subscriber, flow, execution, .. } => {
-            check_delivery(hearing, *subscriber, *flow, *execution)
+        Observation::Delivered { subscriber, flow, execution, kind, .. } => {
+            check_delivery(hearing, *subscriber, *flow, *execution, *kind)
         }
         _ => Ok(()),
     }
@@ -72,9 +72,16 @@ fn check_delivery(
     subscriber: u8,
     flow: FlowKey,
     execution: ExecutionId,
+    kind: EventKind,
 ) -> Verdict {
-    let heard = hearing.told.heard(subscriber);
-    let Some(wanted) = heard.and_then(|heard| heard.namespace.as_ref()) else { return Ok(()) };
+    let Some(heard) = hearing.told.heard(subscriber) else { return Ok(()) };
+    if !heard.wanted.includes(&kind) {
+        let wanted = heard.wanted;
+        return Err(format!(
+            "subscriber {subscriber} wants {wanted:?} and is handed {kind:?} of {execution}"
+        ));
+    }
+    let Some(wanted) = &heard.namespace else { return Ok(()) };
     let row = hearing.mirror.labels(flow);
     match row.is_some_and(|row| row.namespace == *wanted) {
         true => Ok(()),
@@ -94,7 +101,7 @@ fn check_rest(rest: &Quiescent<'_>) -> Verdict {
             let row = flow.and_then(|flow| mirror.flow(flow));
             let matches = row.is_some_and(|row| row.namespace == *wanted);
             let kept = given.position > mirror.forgotten().position.max(heard.from);
-            let lost = mirror.is_event_lost(&given.key);
+            let lost = !heard.wants(&given.key) || mirror.is_event_lost(&given.key);
             if matches && kept && !lost && !heard.has(given.position) {
                 return Err(format!(
                     "subscriber {} wants namespace `{wanted}` and is never handed {given:?}",

@@ -69,12 +69,15 @@ fn check_place(mirror: &Mirror, before: &[EventPosition], one: EventPosition) ->
     if position.0 != next {
         return Err(format!("{key:?} got place {} of the feed where {next} is next", position.0));
     }
-    if mirror.events(key.execution, key.incarnation).is_none() {
+    let Some(event) = mirror.event(&key) else {
         return Err(format!("{key:?} got place {next} of the feed and was never committed"));
-    }
-    let later = before.iter().find(|other| {
-        other.key.execution == key.execution && other.key.incarnation >= key.incarnation
-    });
+    };
+    let behind = |other: &EventKey| {
+        let events = mirror.event(other);
+        *other == key || events.is_some_and(|events| events.order() > event.order())
+    };
+    let own = before.iter().filter(|other| other.key.execution == key.execution);
+    let later = own.into_iter().find(|other| behind(&other.key));
     match later {
         Some(other) => Err(format!("{key:?} got place {next} of the feed behind {other:?}")),
         None => Ok(()),
@@ -95,22 +98,21 @@ fn check_told(hearing: &Hearing<'_>) -> Verdict {
 }
 
 fn check_delivery(hearing: &Hearing<'_>) -> Verdict {
-    let Observation::Delivered { subscriber, position, execution, incarnation, outcome, .. } =
+    let Observation::Delivered { subscriber, position, execution, incarnation, kind, .. } =
         *hearing.observation
     else {
         return Ok(());
     };
     let mirror = hearing.mirror;
     let given = mirror.positions().iter().find(|given| given.position == position);
-    let events = mirror.events(execution, incarnation);
     let right = given.is_some_and(|given| {
         (given.key.execution, given.key.incarnation) == (execution, incarnation)
-            && events.is_some_and(|events| events.outcome == outcome)
+            && mirror.event(&given.key).is_some_and(|events| events.kind == kind)
     });
     if !right {
         return Err(format!(
-            "subscriber {subscriber} is handed {execution} {} at place {}, where {given:?} stands",
-            outcome.name(),
+            "subscriber {subscriber} is handed {kind:?} of {execution} at place {}, where {given:?} \
+             stands",
             position.0
         ));
     }
@@ -126,11 +128,13 @@ fn check_delivery(hearing: &Hearing<'_>) -> Verdict {
     }
 }
 
-/// Places of events that a subscriber without a filter has not got, and should have: an event that
-/// is gone is missing too, unless it was told.
+/// Places of events that a subscriber of every namespace has not got, and should have: an event
+/// that is gone is missing too, unless it was told.
 fn missing<'a>(heard: &'a Heard, mirror: &'a Mirror) -> impl Iterator<Item = Position> {
     let forgotten = mirror.forgotten().position.max(heard.from);
-    let places = mirror.positions().iter().filter(|given| !mirror.is_event_lost(&given.key));
+    let places = mirror.positions().iter();
+    let places =
+        places.filter(|given| heard.wants(&given.key) && !mirror.is_event_lost(&given.key));
     places
         .map(|given| given.position)
         .filter(move |position| *position > forgotten && !heard.has(*position))
@@ -195,16 +199,16 @@ mod tests {
     pub(super) fn rejects() -> Vec<History> {
         let ended = || Story::chain().grant("a").complete("a", Outcome::Succeeded);
         let elsewhere = match placed().delivered(0, "a", 1) {
-            Observation::Delivered {
-                subscriber, flow, execution, incarnation, outcome, ..
-            } => Observation::Delivered {
-                subscriber,
-                flow,
-                execution,
-                incarnation,
-                outcome,
-                position: Position(9),
-            },
+            Observation::Delivered { subscriber, flow, execution, incarnation, kind, .. } => {
+                Observation::Delivered {
+                    subscriber,
+                    flow,
+                    execution,
+                    incarnation,
+                    kind,
+                    position: Position(9),
+                }
+            }
             other => other,
         };
         vec![

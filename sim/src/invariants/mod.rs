@@ -104,6 +104,8 @@ pub struct Context<'a> {
     pub commit: &'a Commit,
     /// Downstreams whose group or inbound edges changed, in id order.
     pub touched: &'a [ExecutionId],
+    /// The feed tells of leases that are granted and extended.
+    pub tells_grants: bool,
     /// What the lock-order graph says against this transaction.
     pub order_violation: Option<&'a str>,
 }
@@ -142,6 +144,7 @@ pub enum Propagation {
 pub struct Judge {
     enabled: u32,
     propagation: Propagation,
+    tells_grants: bool,
     mirror: Mirror,
     told: Told,
     touched: Vec<ExecutionId>,
@@ -160,6 +163,7 @@ impl Judge {
         Self {
             enabled: (1 << TABLE.len()) - 1,
             propagation: Propagation::Required,
+            tells_grants: false,
             mirror: Mirror::default(),
             told: Told::default(),
             touched: Vec::new(),
@@ -183,8 +187,17 @@ impl Judge {
         self
     }
 
-    /// Forgets the universe and keeps the allocations and the enabled set.
-    pub fn reset(&mut self) {
+    /// The same judge, of a feed that tells of grants and renewals.
+    #[cfg(test)]
+    fn telling(mut self) -> Self {
+        self.tells_grants = true;
+        self
+    }
+
+    /// Forgets the universe and keeps the allocations and the enabled set. In the next one the feed
+    /// tells of grants and renewals, or it does not.
+    pub fn reset(&mut self, tells_grants: bool) {
+        self.tells_grants = tells_grants;
         self.mirror.reset();
         self.told.reset();
     }
@@ -232,7 +245,8 @@ impl Judge {
         self.touched.dedup();
         self.told.forget(commit);
         let (mirror, told, touched) = (&self.mirror, &self.told, self.touched.as_slice());
-        let context = Context { mirror, told, commit, touched, order_violation };
+        let tells_grants = self.tells_grants;
+        let context = Context { mirror, told, commit, touched, tells_grants, order_violation };
         self.ask(|invariant| invariant.commit.map_or(Ok(()), |check| check(&context)))
     }
 

@@ -17,8 +17,8 @@ use sluicegate::identity::{ExecutionId, FlowId, FlowKey, PartitionCount, Request
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
 use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, Edge, EdgeKey, EventId, Execution, Flow, Group, Lease, NewEvent, Reported,
-    Request, RequestKey, Resolution, SiblingRequest, Summary,
+    Attempt, AttemptEnd, Edge, EdgeKey, EventId, Execution, Flow, Group, Lease, LeaseChange,
+    NewEvent, Reported, Request, RequestKey, Resolution, SiblingRequest, Summary,
 };
 use sluicegate::time::{Timestamp, micros};
 use uuid::Uuid;
@@ -87,6 +87,8 @@ pub(crate) struct Story {
     mirror: Mirror,
     steps: Vec<Step>,
     now: Timestamp,
+    /// The feed tells of grants and renewals.
+    telling: bool,
 }
 
 /// The new version of a change.
@@ -113,7 +115,7 @@ fn new<T>(row: T) -> Change<T> {
 impl Story {
     /// Nothing has happened.
     pub(crate) fn empty() -> Story {
-        Story { mirror: Mirror::default(), steps: Vec::new(), now: START }
+        Story { mirror: Mirror::default(), steps: Vec::new(), now: START, telling: false }
     }
 
     /// a -> b was submitted.
@@ -184,12 +186,33 @@ impl Story {
             let nonce = 0xA5A5_0000 + row.epoch;
             row.lease = Some(Lease { nonce, request: request(9), granted_at, expires_at });
         })
+        .told_of_lease(name, LeaseChange::Acquired)
     }
 
     /// Its worker renews the lease.
     pub(crate) fn renew(self, name: &str) -> Story {
         let expires_at = self.now + LEASE;
-        self.alter(name, |row| row.lease.as_mut().unwrap().expires_at = expires_at)
+        let story = self.alter(name, |row| row.lease.as_mut().unwrap().expires_at = expires_at);
+        story.told_of_lease(name, LeaseChange::Renewed)
+    }
+
+    /// The feed tells of grants and renewals from now on.
+    pub(crate) fn telling(self) -> Story {
+        Story { telling: true, ..self }
+    }
+
+    /// The last commit tells of the lease that it began or extended, if the feed is to.
+    fn told_of_lease(self, name: &str, change: LeaseChange) -> Story {
+        if !self.telling {
+            return self;
+        }
+        let event = self.lease_event(name, change);
+        self.tamper(|commit| commit.events.push(event))
+    }
+
+    fn lease_event(&self, name: &str, change: LeaseChange) -> (EventId, NewEvent) {
+        let event = NewEvent::of_lease(&self.row(name), change, self.now);
+        (EventId(self.steps.len() as u64), event.expect("the story granted a lease"))
     }
 
     /// The live lease of an execution.
@@ -221,6 +244,11 @@ impl Story {
         let mut commit = Commit::default();
         commit.attempts.push(self.attempt(name, end, Reported::Finished(outcome)));
         commit.events.push(self.completion(name, outcome));
+        match end {
+            AttemptEnd::Expired => commit.events.push(self.lease_event(name, LeaseChange::Expired)),
+            AttemptEnd::Revoked => commit.events.push(self.lease_event(name, LeaseChange::Revoked)),
+            _ => {}
+        }
         commit.executions.push(self.change(name, |row| finish(row, outcome, cause, self.now)));
         self.commit(commit)
     }
@@ -235,6 +263,14 @@ impl Story {
         let reported = Reported::Requeued { delay_us: micros(delay) };
         let mut commit = Commit::default();
         commit.attempts.push(self.attempt(name, end, reported));
+        commit.events.push(self.lease_event(
+            name,
+            match end {
+                AttemptEnd::Expired => LeaseChange::Expired,
+                AttemptEnd::Revoked => LeaseChange::Revoked,
+                _ => LeaseChange::Released,
+            },
+        ));
         commit.executions.push(self.change(name, |row| {
             row.state = State::Ready;
             row.lease = None;
@@ -331,6 +367,7 @@ impl Story {
         if self.row(name).lease.is_some() {
             let reported = Reported::Finished(outcome);
             commit.attempts.push(self.attempt(name, AttemptEnd::Revoked, reported));
+            commit.events.push(self.lease_event(name, LeaseChange::Revoked));
         }
         commit.events.push(self.completion(name, outcome));
         commit.executions.push(self.change(name, |row| finish(row, outcome, cause, self.now)));

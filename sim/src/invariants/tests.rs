@@ -210,7 +210,7 @@ fn lawful_histories_are_accepted_by_every_invariant() {
 fn reset_judge_forgets_the_universe_before() {
     let mut judge = Judge::new();
     for history in lawful() {
-        judge.reset();
+        judge.reset(false);
         assert_eq!(history.judge(judge.clone()).err(), None, "{}", history.name);
         for step in &history.steps {
             if let super::testing::Step::Commit(commit, _) = step {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluicegate::identity::{FlowKey, RequestId};
 use sluicegate::replay::ReplayScope;
-use sluicegate::storage::{AttemptEnd, Position, Reported, RequestKey};
+use sluicegate::storage::{AttemptEnd, EventKey, Position, Reported, RequestKey, Wanted};
 
 use crate::history::{Commit, Holder, Observation};
 use crate::mirror::{Mirror, Row, Table};
@@ -83,6 +83,8 @@ pub struct Heard {
     pub subscriber: u8,
     /// The only namespace that it wants events of.
     pub namespace: Option<Arc<str>>,
+    /// Which kinds of events it wants.
+    pub wanted: Wanted,
     /// It goes on behind that place: nothing before it was there when it first opened its consumer,
     /// or it was told that it is gone.
     pub from: Position,
@@ -91,6 +93,11 @@ pub struct Heard {
 }
 
 impl Heard {
+    /// True if events of that key are of a kind that it wants.
+    pub fn wants(&self, key: &EventKey) -> bool {
+        self.wanted.leases().is_none_or(|leases| leases == key.lease.is_some())
+    }
+
     /// True if it was handed the event of that place.
     pub fn has(&self, position: Position) -> bool {
         self.positions.binary_search(&position).is_ok()
@@ -197,9 +204,15 @@ impl Told {
                     self.calls.insert_if_absent(&key);
                 }
             }
-            Observation::Subscribed { subscriber, ref namespace, from } => {
+            Observation::Subscribed { subscriber, ref namespace, wanted, from } => {
                 let (namespace, positions) = (namespace.clone(), Vec::new());
-                self.heard.insert_if_absent(&Heard { subscriber, namespace, from, positions });
+                self.heard.insert_if_absent(&Heard {
+                    subscriber,
+                    namespace,
+                    wanted,
+                    from,
+                    positions,
+                });
             }
             Observation::Expired { subscriber, oldest } => {
                 if let Some(heard) = self.heard.get_mut(&subscriber) {

@@ -14,7 +14,7 @@ pub struct Forgotten {
 }
 
 impl Mirror {
-    /// The completion events that were ever written, by execution and incarnation.
+    /// The events that were ever written, by their keys.
     pub fn all_events(&self) -> &[Events] {
         &self.events.rows
     }

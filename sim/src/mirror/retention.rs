@@ -94,7 +94,7 @@ impl Mirror {
         self.pruned.lost.get(event).is_some()
     }
 
-    /// The events that are left, by execution and incarnation.
+    /// The events that are left, by their keys.
     pub fn events_left(&self) -> impl Iterator<Item = EventKey> {
         let written = self.events.rows.iter().filter(|row| row.commit > self.forgotten.commits);
         written.map(|row| row.key).filter(|key| !self.is_event_gone(key))

@@ -9,7 +9,7 @@ use sluicegate::policy::{AcceptSet, Decision, JoinPolicy, OnSatisfied};
 use sluicegate::replay::ReplayScope;
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::Outcome;
-use sluicegate::storage::Verb;
+use sluicegate::storage::{Verb, Wanted};
 
 use crate::driver::trace::{Entry, What};
 use crate::faults::FaultKind;
@@ -250,13 +250,22 @@ impl Story<'_> {
             Observation::Expired { oldest, .. } => {
                 format!("is told that events are gone up to place {}", oldest.0)
             }
-            Observation::Subscribed { namespace: None, .. } => "opens its consumer".to_owned(),
-            Observation::Subscribed { namespace: Some(namespace), .. } => {
-                format!("opens its consumer of namespace `{namespace}`")
+            Observation::Subscribed { namespace, wanted, .. } => {
+                let wanted = match wanted {
+                    Wanted::Completions => "",
+                    Wanted::Leases => " of leases",
+                    Wanted::Everything => " of everything",
+                };
+                match namespace {
+                    None => format!("opens its consumer{wanted}"),
+                    Some(namespace) => {
+                        format!("opens its consumer{wanted} in namespace `{namespace}`")
+                    }
+                }
             }
-            Observation::Delivered { position, execution, outcome, .. } => {
+            Observation::Delivered { position, execution, kind, .. } => {
                 let name = self.names.execution(*execution);
-                format!("is handed event {}: {name} {}", position.0, outcome.name())
+                format!("is handed event {}: {name} {}", position.0, commit::happened(*kind))
             }
             Observation::Extended { flow, revision, .. } => {
                 let flow = self.names.flow(*flow);

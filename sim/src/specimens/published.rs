@@ -10,8 +10,9 @@ use sluicegate::policy::Decision;
 use sluicegate::reconcile::Report;
 use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{
-    Consistency, EdgeFlip, Execution, ExecutionWrite, Guarded, NewEvent, Page, PlanQuery,
-    Resolution, Result, ResultChange, Scope, Snapshot, Storage, Transaction, UpstreamScan,
+    Consistency, EdgeFlip, EventKind, Execution, ExecutionWrite, Guarded, NewEvent, Page,
+    PlanQuery, Resolution, Result, ResultChange, Scope, Snapshot, Storage, Transaction,
+    UpstreamScan,
 };
 use sluicegate::transact::{Body, RetryBudget, Run, Verdict, transact};
 
@@ -169,7 +170,7 @@ async fn release<T: Transaction>(
             execution: row.id,
             flow: row.flow,
             incarnation: row.incarnation,
-            outcome,
+            kind: EventKind::Completed { outcome },
             occurred_at: now,
         };
         transaction.insert_events(&[event]).await?;

@@ -1,5 +1,7 @@
 //! Storages that are wrong in one way each, and the case that must reject each of them.
 
+mod feed;
+
 use std::any::Any;
 use std::sync::Arc;
 
@@ -9,11 +11,10 @@ use sluicegate::state::{ClosePolicy, Outcome, State};
 use sluicegate::storage::conformance::{Concurrency, Subject, run_all, run_some};
 use sluicegate::storage::{
     ChangeId, ClaimQuery, CountQuery, Edge, EdgeFlip, EdgeKey, EdgeListing, EndedFlow, EndedScan,
-    EventKey, Execution, ExecutionListing, ExecutionWrite, FedGroup, FeedQuery, FeedRows, Flow,
-    FlowListing, FlowPage, Grant, Group, Guarded, Input, InputQuery, MemberQuery, NewEvent,
-    OverdueScan, Page, PlanQuery, Position, ProgressWrite, Request, ResultChange, SiblingRequest,
-    StreamHead, StreamId, Subscription, Summary, Tags, Timeline, UnnumberedQuery, UpstreamScan,
-    Verb,
+    EventKey, Execution, ExecutionListing, ExecutionWrite, FedGroup, Flow, FlowListing, FlowPage,
+    Grant, Group, Guarded, Input, InputQuery, MemberQuery, NewEvent, OverdueScan, Page, PlanQuery,
+    ProgressWrite, Request, ResultChange, SiblingRequest, StreamHead, StreamId, Subscription,
+    Summary, Tags, Timeline, UnnumberedQuery, UpstreamScan, Verb,
 };
 use sluicegate::summary::Counted;
 use sluicegate_sim::database::ModelMutant;
@@ -503,64 +504,6 @@ async fn replays_that_read_or_write_wrongly_are_rejected() {
         ["an_edge_that_is_reset_is_pending_again", "an_edge_that_is_reset_is_resolved_again"]
     {
         rejects(case, of_arguments(forgetful)).await;
-    }
-}
-
-#[tokio::test]
-async fn feeds_that_are_wrong_are_rejected() {
-    let arguments: [(&str, Tamper); 9] = [
-        ("the_feed_comes_in_pages", |_, query| {
-            change::<FeedQuery>(query, |query| query.limit = 99);
-        }),
-        ("the_feed_comes_in_pages", |_, query| {
-            change::<FeedQuery>(query, |query| query.after.0 = 0);
-        }),
-        ("the_feed_is_of_its_scope", |_, query| {
-            change::<FeedQuery>(query, |query| query.scope.namespace = None);
-        }),
-        ("the_feed_is_of_its_scope", |_, query| {
-            change::<FeedQuery>(query, |query| query.scope.instance_tag = None);
-        }),
-        ("the_feed_is_of_its_scope", |_, query| {
-            change::<FeedQuery>(query, |query| query.scope.partitions.start = 0);
-        }),
-        ("events_without_a_place_come_up_to_the_limit", |_, query| {
-            change::<UnnumberedQuery>(query, |query| query.limit += 1);
-        }),
-        ("events_without_a_place_are_of_their_partitions", |_, query| {
-            change::<UnnumberedQuery>(query, |query| query.partitions.start = 0);
-        }),
-        ("a_head_moves_forward_only", |_, row| {
-            change::<StreamHead>(row, |row| row.horizon.0 = 0);
-        }),
-        ("a_cursor_moves_forward_only", |_, row| {
-            change::<Subscription>(row, |row| row.position.0 += 1);
-        }),
-    ];
-    for (case, arguments) in arguments {
-        rejects(case, of_arguments(arguments)).await;
-    }
-    let replies: [(&str, Tamper); 3] = [
-        ("events_get_their_places_in_the_order_of_their_numbers", |_, rows| {
-            change::<FeedRows>(rows, |rows| rows.events.reverse());
-        }),
-        ("a_stream_that_nobody_made_has_no_head", |verb, rows| {
-            if verb == Verb::ReadFeed {
-                change::<FeedRows>(rows, |rows| {
-                    let (stream, timeline) = (StreamId::COMPLETIONS, Timeline::default());
-                    let (last, horizon) = (Position(0), Position(0));
-                    rows.head = rows.head.or(Some(StreamHead { stream, timeline, last, horizon }));
-                });
-            }
-        }),
-        ("an_event_that_has_its_place_keeps_it", |verb, written| {
-            if verb == Verb::WritePositions {
-                change::<u64>(written, |written| *written = 2);
-            }
-        }),
-    ];
-    for (case, reply) in replies {
-        rejects(case, of_reply(reply)).await;
     }
 }
 

@@ -133,7 +133,7 @@ async fn crowd(connection: &mut PgConnection, schema: &str) {
            reported_value, payload_hash, granted_at, ended_at
          )
          select 0, id, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0 from crowd;
-         insert into {schema}.completion_event (
+         insert into {schema}.event (
            partition, execution, flow, incarnation, outcome, occurred_at, namespace, position
          )
          select 0, id, flow, 0, 0, {AHEAD}, 'default', {AHEAD} + i from crowd;
@@ -161,7 +161,7 @@ async fn cost(schema: &str, trap: Option<&str>) -> (i64, i64) {
     let options = at(&shared().url()).schema(schema).partitions(one).connections_max(1);
     let mut connection = by_hand(&shared().url()).await;
     let storage = PostgresStorage::open(options).await.expect("the server answers");
-    for table in ["flow", "execution", "edge_group", "edge", "attempt", "completion_event"] {
+    for table in ["flow", "execution", "edge_group", "edge", "attempt", "event"] {
         let quiet = format!("alter table {schema}.{table} set (autovacuum_enabled = off)");
         run(&mut connection, &quiet).await;
     }

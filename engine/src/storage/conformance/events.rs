@@ -1,24 +1,38 @@
-//! Completion events: labelled, numbered, one an incarnation.
+//! Events: labelled, numbered, one a key: of an incarnation one completion event.
 
-use super::rows::{SUCCEEDED, Seed, event, id_in, ids, in_partition, member};
+use super::rows::{SUCCEEDED, Seed, event, id_in, ids, in_partition, lease_event, member};
 use super::scene::Scene;
 use super::{Breach, Case, Subject, Verdict, ensure, ensure_same, table};
 use crate::state::{Outcome, State};
-use crate::storage::{Event, EventId, NewEvent, Snapshot, StorageError, Transaction};
+use crate::storage::{
+    Event, EventId, EventKind, LeaseChange, LeaseEvent, NewEvent, Snapshot, StorageError,
+    Transaction,
+};
 use crate::time::Timestamp;
 
 table! { "events";
     an_event_carries_the_labels_of_its_execution:
-        "Adds completion events with the labels of their executions.";
-    every_outcome_and_instant_reads_back: "A completion event by its number.";
+        "Adds events with the labels of their executions.";
+    every_outcome_and_instant_reads_back: "An event by its number.";
+    every_change_of_a_lease_reads_back: "An event by its number.";
     events_are_numbered_in_key_order:
-        "Each gets a number above every earlier one, in the order of execution and incarnation.";
+        "Each gets a number above every earlier one, in the order of execution, incarnation and kind.";
     later_events_have_higher_numbers: "Each gets a number above every earlier one.";
     a_rollback_leaves_no_event: "Everything up to `commit`, or nothing.";
-    a_second_event_of_an_incarnation_is_corrupt: "A second event of an incarnation is corrupt.";
+    a_second_event_of_an_incarnation_is_corrupt:
+        "A second event of a key, so a second end of an incarnation, is corrupt.";
+    a_second_event_of_a_change_is_corrupt: "A second event of a key is corrupt.";
     an_event_of_no_execution_is_corrupt: "An event of no execution is corrupt.";
-    an_unknown_number_is_no_event: "A completion event by its number, if it was committed.";
+    an_unknown_number_is_no_event: "An event by its number, if it was committed.";
 }
+
+const CHANGES: [LeaseChange; 5] = [
+    LeaseChange::Acquired,
+    LeaseChange::Renewed,
+    LeaseChange::Released,
+    LeaseChange::Expired,
+    LeaseChange::Revoked,
+];
 
 /// Numbers that a fresh database may have given out.
 const NUMBERS_MAX: u64 = 100;
@@ -62,10 +76,27 @@ async fn every_outcome_and_instant_reads_back<S: Subject>(scene: Scene<'_, S>) -
     let incarnations = [0, 1, 2, u32::MAX - 1, u32::MAX];
     let rows: Vec<NewEvent> = (0..5)
         .map(|at| NewEvent {
-            outcome: Outcome::ALL[at],
+            kind: EventKind::Completed { outcome: Outcome::ALL[at] },
             occurred_at: Timestamp(instants[at]),
             incarnation: incarnations[at],
             ..event(1)
+        })
+        .collect();
+    add(&scene, &rows).await?;
+    let found: Vec<NewEvent> = events(&scene).await?.iter().map(|event| event.event).collect();
+    ensure_same!(found, rows, "events");
+    Ok(())
+}
+
+async fn every_change_of_a_lease_reads_back<S: Subject>(scene: Scene<'_, S>) -> Verdict {
+    scene.seed(&Seed::members([member(1, SUCCEEDED)])).await?;
+    let instants = [i64::MIN, -1, 0, 1, i64::MAX];
+    let attempts = [1, 2, 3, u32::MAX - 1, u32::MAX];
+    let rows: Vec<NewEvent> = (0..5)
+        .map(|at| {
+            let (attempt, change) = (attempts[at], CHANGES[at]);
+            let lease = LeaseEvent { attempt, change, expires_at: Timestamp(instants[at]) };
+            NewEvent { kind: EventKind::Lease(lease), ..event(1) }
         })
         .collect();
     add(&scene, &rows).await?;
@@ -80,9 +111,12 @@ async fn events_are_numbered_in_key_order<S: Subject>(scene: Scene<'_, S>) -> Ve
     scene.seed(&Seed::members(members)).await?;
     let again = NewEvent { incarnation: 1, ..event(5) };
     let far = NewEvent { execution: id_in(3, 9), ..event(9) };
-    let mut rows: Vec<NewEvent> = (1..=30).rev().map(event).chain([again, far]).collect();
+    let revoked = lease_event(7, 2, LeaseChange::Revoked);
+    let rows = (1..=30).rev().map(event).chain([again, far, revoked]);
+    let mut rows: Vec<NewEvent> = rows.collect();
     add(&scene, &rows).await?;
-    rows.sort_by_key(|row| (row.execution, row.incarnation));
+    // A lease ends before its execution does.
+    rows.sort_by_key(NewEvent::order);
     let found: Vec<NewEvent> = events(&scene).await?.iter().map(|event| event.event).collect();
     ensure_same!(found, rows, "events by their numbers");
     Ok(())
@@ -120,12 +154,28 @@ async fn a_second_event_of_an_incarnation_is_corrupt<S: Subject>(scene: Scene<'_
     scene.seed(&Seed::members((1..=2).map(|number| member(number, SUCCEEDED)))).await?;
     add(&scene, &[event(1)]).await?;
     let mut transaction = scene.begin().await?;
-    let second = NewEvent { outcome: Outcome::Failed, ..event(1) };
+    let kind = EventKind::Completed { outcome: Outcome::Failed };
+    let second = NewEvent { kind, ..event(1) };
     let refused = transaction.insert_events(&[second, event(2)]).await;
     ensure!(matches!(refused, Err(StorageError::Corrupt(_))), "it answered {refused:?}");
     transaction.rollback().await;
     let found: Vec<NewEvent> = events(&scene).await?.iter().map(|event| event.event).collect();
     ensure_same!(found, [event(1)], "events");
+    Ok(())
+}
+
+async fn a_second_event_of_a_change_is_corrupt<S: Subject>(scene: Scene<'_, S>) -> Verdict {
+    scene.seed(&Seed::members([member(1, SUCCEEDED)])).await?;
+    let released = lease_event(1, 1, LeaseChange::Released);
+    let later = lease_event(1, 2, LeaseChange::Released);
+    let first = [released, later, lease_event(1, 1, LeaseChange::Acquired), event(1)];
+    add(&scene, &first).await?;
+    let mut transaction = scene.begin().await?;
+    let again = NewEvent { occurred_at: Timestamp(7), ..later };
+    let refused = transaction.insert_events(&[again]).await;
+    ensure!(matches!(refused, Err(StorageError::Corrupt(_))), "it answered {refused:?}");
+    transaction.rollback().await;
+    ensure_same!(events(&scene).await?.len(), 4, "events");
     Ok(())
 }
 

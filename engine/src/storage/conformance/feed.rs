@@ -2,14 +2,14 @@
 
 use uuid::Uuid;
 
-use super::rows::{SUCCEEDED, Seed, event, id_in, in_partition, member};
+use super::rows::{SUCCEEDED, Seed, event, id_in, in_partition, lease_event, member};
 use super::scene::{Scene, Tx};
 use super::{Breach, Case, Subject, Verdict, ensure, ensure_same, table};
 use crate::identity::ExecutionId;
 use crate::storage::{
-    ConsumerName, EventPosition, FeedQuery, FeedRows, Inserted, NewEvent, Position, Result, Scope,
-    Snapshot, StreamHead, StreamId, Subscription, Timeline, Transaction, UnnumberedEvent,
-    UnnumberedQuery,
+    ConsumerName, EventKind, EventPosition, FeedFilter, FeedQuery, FeedRows, Inserted, LeaseChange,
+    NewEvent, Position, Result, Scope, Snapshot, StreamHead, StreamId, Subscription, Timeline,
+    Transaction, UnnumberedEvent, UnnumberedQuery, Wanted,
 };
 
 table! { "feed";
@@ -28,6 +28,8 @@ table! { "feed";
     an_event_of_the_feed_is_the_one_that_was_inserted: "Events of a stream above a position.";
     the_feed_comes_in_pages: "Events above a position, by position, at most so many.";
     the_feed_is_of_its_scope: "Which of its events; applied before the limit.";
+    the_feed_is_of_the_kinds_that_are_wanted: "Which of its events; applied before the limit.";
+    events_of_one_incarnation_get_places_of_their_own: "Gives locked events their positions.";
     a_stream_that_nobody_made_has_no_head: "With the head of the stream, if there is one.";
     a_cursor_reads_back: "The cursor of a consumer, if it has one.";
     a_cursor_that_exists_stays_as_it_is: "One that exists stays as it is.";
@@ -39,7 +41,7 @@ table! { "feed";
     a_locked_cursor_is_waited_for: "Returns it as it stands once its lock is held.";
 }
 
-const STREAM: StreamId = StreamId::COMPLETIONS;
+const STREAM: StreamId = StreamId::EVENTS;
 const NOBODYS: StreamId = StreamId(999);
 
 fn all() -> UnnumberedQuery {
@@ -47,7 +49,7 @@ fn all() -> UnnumberedQuery {
 }
 
 fn feed(after: Position, limit: u32) -> FeedQuery {
-    FeedQuery { stream: STREAM, scope: Scope::default(), after, limit }
+    FeedQuery { stream: STREAM, filter: FeedFilter::default(), after, limit }
 }
 
 async fn read<S: Subject>(scene: &Scene<'_, S>, query: &FeedQuery) -> Result<FeedRows, Breach> {
@@ -339,10 +341,60 @@ async fn the_feed_is_of_its_scope<S: Subject>(scene: Scene<'_, S>) -> Verdict {
     ];
     for (scope, expected) in checks {
         let limit = u32::try_from(expected.len()).expect("a case has few events");
-        let query = FeedQuery { scope, ..feed(Position(0), limit.max(1)) };
+        let query = FeedQuery { filter: scope.into(), ..feed(Position(0), limit.max(1)) };
         let rows = read(&scene, &query).await?;
-        ensure_same!(numbers(&executions(&rows)), expected, "the feed of {:?}", query.scope);
+        ensure_same!(numbers(&executions(&rows)), expected, "the feed of {:?}", query.filter);
     }
+    Ok(())
+}
+
+/// An execution whose lease ended twice before it did, and another that ended.
+async fn with_leases<S: Subject>(scene: &Scene<'_, S>) -> Result<Vec<EventKind>, Breach> {
+    scene.seed(&Seed::members([member(1, SUCCEEDED), member(2, SUCCEEDED)])).await?;
+    let told = [
+        lease_event(1, 1, LeaseChange::Released),
+        event(2),
+        lease_event(1, 2, LeaseChange::Expired),
+        event(1),
+    ];
+    for row in told {
+        insert(scene, &[row]).await?;
+    }
+    Ok(told.iter().map(|row| row.kind).collect())
+}
+
+async fn the_feed_is_of_the_kinds_that_are_wanted<S: Subject>(scene: Scene<'_, S>) -> Verdict {
+    let told = with_leases(&scene).await?;
+    sequence(&scene).await?;
+    for wanted in Wanted::ALL {
+        let expected = told.iter().copied().filter(|kind| wanted.includes(kind));
+        let expected: Vec<EventKind> = expected.collect();
+        let limit = u32::try_from(expected.len()).expect("a case has few events");
+        let filter = FeedFilter { wanted, ..FeedFilter::default() };
+        let rows = read(&scene, &FeedQuery { filter, ..feed(Position(0), limit) }).await?;
+        let found: Vec<EventKind> = rows.events.iter().map(|row| row.event.event.kind).collect();
+        ensure_same!(found, expected, "the feed of {wanted:?}");
+    }
+    Ok(())
+}
+
+async fn events_of_one_incarnation_get_places_of_their_own<S: Subject>(
+    scene: Scene<'_, S>,
+) -> Verdict {
+    let told = with_leases(&scene).await?;
+    let mut transaction = scene.begin().await?;
+    let events = transaction.lock_unnumbered_events(&all()).await?;
+    let rows = places(&events, Position(0));
+    for row in &rows {
+        ensure_same!(transaction.write_positions(&[*row]).await?, 1, "places given for {row:?}");
+    }
+    transaction.commit().await?;
+    let filter = FeedFilter { wanted: Wanted::Everything, ..FeedFilter::default() };
+    let rows = read(&scene, &FeedQuery { filter, ..feed(Position(0), 9) }).await?;
+    let found: Vec<(u64, EventKind)> =
+        rows.events.iter().map(|row| (row.position.0, row.event.event.kind)).collect();
+    let expected: Vec<(u64, EventKind)> = (1..).zip(told).collect();
+    ensure_same!(found, expected, "events by their places");
     Ok(())
 }
 

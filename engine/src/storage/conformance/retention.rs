@@ -2,7 +2,7 @@
 
 use super::attempts::attempt;
 use super::rows::{
-    FLOW, NOW, OTHER, SUCCEEDED, Seed, edge, edge_key, event, flow, id, ids, member,
+    FLOW, NOW, OTHER, SUCCEEDED, Seed, edge, edge_key, event, flow, id, ids, lease_event, member,
 };
 use super::scene::Scene;
 use super::submissions::{key, submission};
@@ -11,8 +11,8 @@ use super::{Case, Subject, Verdict, ensure_same, table};
 use crate::identity::FlowKey;
 use crate::state::State;
 use crate::storage::{
-    EndedFlow, EndedScan, EventKey, EventPosition, Flow, Inserted, Position, Request, RequestKey,
-    Scope, Snapshot, StreamId, Summary, Transaction, UnnumberedQuery,
+    EndedFlow, EndedScan, EventKey, EventPosition, Flow, Inserted, LeaseChange, NewEvent, Position,
+    Request, RequestKey, Scope, Snapshot, StreamId, Summary, Transaction, UnnumberedQuery,
 };
 use crate::summary::FlowStatus;
 use crate::time::Timestamp;
@@ -25,7 +25,7 @@ table! { "retention";
     flows_that_are_over_are_of_their_scope: "Which flows; applied before the limit.";
     a_summary_without_a_flow_is_not_over: "One without a flow is left out.";
     events_are_counted_with_a_place_and_without:
-        "How many completion events these executions have, with a position or without.";
+        "How many events these executions have, with a position or without.";
     history_is_taken_away_with_its_execution: "Takes away the history of locked executions.";
     edges_are_taken_away_with_their_group: "Takes away the edges into locked groups.";
     groups_and_executions_are_taken_away: "Takes away locked groups, and locked executions.";
@@ -146,7 +146,7 @@ async fn a_summary_without_a_flow_is_not_over<S: Subject>(scene: Scene<'_, S>) -
 async fn ended<S: Subject>(scene: &Scene<'_, S>) -> Verdict {
     let members = (1..=3).map(|number| member(number, SUCCEEDED));
     scene.seed(&Seed::members(members).edges([edge(1, 3), edge(2, 3)])).await?;
-    let again = crate::storage::NewEvent { incarnation: 1, ..event(1) };
+    let again = NewEvent { incarnation: 1, ..event(1) };
     scene.commit(async |one| one.insert_events(&[event(1), event(2), again]).await).await
 }
 
@@ -165,7 +165,7 @@ async fn events_are_counted_with_a_place_and_without<S: Subject>(scene: Scene<'_
 async fn place<S: Subject>(scene: &Scene<'_, S>, limit: u32) -> Verdict {
     scene
         .commit(async |one| {
-            one.lock_stream_head(&StreamId::COMPLETIONS).await?;
+            one.lock_stream_head(&StreamId::EVENTS).await?;
             let query = UnnumberedQuery { partitions: 0..u16::MAX, limit };
             let events = one.lock_unnumbered_events(&query).await?;
             let rows: Vec<EventPosition> = events
@@ -281,18 +281,21 @@ async fn what_stands_beside_a_flow_is_taken_away<S: Subject>(scene: Scene<'_, S>
 
 async fn events_are_taken_away_by_their_keys<S: Subject>(scene: Scene<'_, S>) -> Verdict {
     ended(&scene).await?;
+    let released = [1, 2].map(|attempt| lease_event(2, attempt, LeaseChange::Released));
+    scene.commit(async |one| one.insert_events(&released).await).await?;
     place(&scene, 99).await?;
-    let key = |number: u16, incarnation| EventKey { execution: id(number), incarnation };
+    let key =
+        |number: u16, incarnation| EventKey { execution: id(number), incarnation, lease: None };
     let taken = scene
         .commit(async |one| {
-            one.lock_stream_head(&StreamId::COMPLETIONS).await?;
-            let keys = [key(2, 0), key(1, 0), key(1, 9), key(3, 0)];
+            one.lock_stream_head(&StreamId::EVENTS).await?;
+            let keys = [key(2, 0), key(1, 0), key(1, 9), key(3, 0), released[1].key()];
             one.delete_events(&keys).await
         })
         .await?;
-    ensure_same!(taken, 2, "events taken away");
+    ensure_same!(taken, 3, "events taken away");
     let left = scene.commit(async |one| one.count_events(&ids(&[1, 2])).await).await?;
-    ensure_same!(left, 1, "events that are left");
+    ensure_same!(left, 2, "events that are left");
     Ok(())
 }
 
@@ -303,7 +306,7 @@ async fn an_event_without_a_place_stays<S: Subject>(scene: Scene<'_, S>) -> Verd
     let unplaced = scene.commit(async |one| one.lock_unnumbered_events(&unplaced).await).await?;
     let taken = scene
         .commit(async |one| {
-            one.lock_stream_head(&StreamId::COMPLETIONS).await?;
+            one.lock_stream_head(&StreamId::EVENTS).await?;
             let keys: Vec<EventKey> = unplaced.iter().map(|event| event.key).collect();
             one.delete_events(&keys).await
         })

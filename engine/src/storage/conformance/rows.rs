@@ -10,8 +10,9 @@ use crate::policy::{AcceptSet, Decision, JoinPolicy};
 use crate::retry::RetryPolicy;
 use crate::state::{Cause, Outcome, State};
 use crate::storage::{
-    ClaimQuery, Definition, Edge, EdgeFlip, EdgeKey, Execution, ExecutionWrite, Flow, Grant, Group,
-    Guarded, NewEvent, NewExecution, Resolution, ResultChange,
+    ClaimQuery, Definition, Edge, EdgeFlip, EdgeKey, EventKind, Execution, ExecutionWrite, Flow,
+    Grant, Group, Guarded, LeaseChange, LeaseEvent, NewEvent, NewExecution, Resolution,
+    ResultChange,
 };
 use crate::time::Timestamp;
 
@@ -164,9 +165,15 @@ pub(super) fn event(number: u16) -> NewEvent {
         execution: id(number),
         flow: FLOW.id,
         incarnation: 0,
-        outcome: Outcome::Succeeded,
+        kind: EventKind::Completed { outcome: Outcome::Succeeded },
         occurred_at: NOW,
     }
+}
+
+/// What became of a lease of that execution.
+pub(super) fn lease_event(number: u16, attempt: u32, change: LeaseChange) -> NewEvent {
+    let lease = LeaseEvent { attempt, change, expires_at: NOW };
+    NewEvent { kind: EventKind::Lease(lease), ..event(number) }
 }
 
 pub(super) fn claim(limit: u32) -> ClaimQuery {

@@ -1,9 +1,11 @@
 //! The rows of the feed: heads of streams, cursors of consumers, and pages of events.
 
-use super::{Columns, FromColumns, Read};
+use super::{Columns, FromColumns, Read, execution_id};
+use crate::identity::FlowId;
+use crate::storage::codes::{self, StoredLease};
 use crate::storage::{
-    ConsumerName, Event, FeedRows, NumberedEvent, Position, Result, StreamHead, StreamId,
-    Subscription, Timeline,
+    ConsumerName, Event, EventKey, FeedRows, LeaseEvent, NewEvent, NumberedEvent, Position, Result,
+    StreamHead, StreamId, Subscription, Timeline, UnnumberedEvent,
 };
 
 impl FromColumns for StreamHead {
@@ -31,13 +33,58 @@ impl FromColumns for Subscription {
     }
 }
 
+/// What an event says of a lease; `None` if nothing.
+fn lease_event(row: &mut impl Columns) -> Result<Option<LeaseEvent>> {
+    let stored = StoredLease {
+        attempt: row.code("lease_attempt", Some)?,
+        change: row.code("lease_change", Some)?,
+        expires_at: row.code("lease_expires_at", Some)?,
+    };
+    let lease = codes::lease_event_of(stored);
+    row.whole("lease_attempt, lease_change, lease_expires_at", lease, &format!("{stored:?}"))
+}
+
+impl FromColumns for Event {
+    const TABLE: &'static str = "event";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        let id = row.event_id()?;
+        let execution = execution_id(row, "execution")?;
+        let flow = FlowId(row.id("flow")?);
+        let incarnation = row.u32("incarnation")?;
+        let lease = lease_event(row)?;
+        let outcome = row.optional_code("outcome", codes::outcome_of)?;
+        let stored = format!("{lease:?}, {outcome:?}");
+        let kind = row.whole("lease_change, outcome", codes::event_of(lease, outcome), &stored)?;
+        let occurred_at = row.timestamp("occurred_at")?;
+        let event = NewEvent { execution, flow, incarnation, kind, occurred_at };
+        let namespace = row.name("namespace")?;
+        let instance_tag = row.text("instance_tag")?;
+        Ok(Event { id, event, namespace, instance_tag })
+    }
+}
+
+impl FromColumns for UnnumberedEvent {
+    const TABLE: &'static str = "event";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        let id = row.event_id()?;
+        let execution = execution_id(row, "execution")?;
+        let (incarnation, lease) = (row.u32("incarnation")?, lease_event(row)?);
+        Ok(UnnumberedEvent { id, key: EventKey { execution, incarnation, lease } })
+    }
+}
+
 /// The columns of an event in a row of the feed.
-const EVENT_COLUMNS: [&str; 9] = [
+const EVENT_COLUMNS: [&str; 12] = [
     "id",
     "partition",
     "execution",
     "flow",
     "incarnation",
+    "lease_attempt",
+    "lease_change",
+    "lease_expires_at",
     "outcome",
     "occurred_at",
     "namespace",
@@ -52,7 +99,7 @@ impl FromColumns for FeedRow {
 
     fn from_columns(row: &mut impl Columns) -> Result<Self> {
         let head = StreamHead::from_columns(row)?;
-        *row.table() = "completion_event";
+        *row.table() = "event";
         let position =
             row.optional_code("position", |value| value.try_into().ok().map(Position))?;
         let Some(position) = position else {

@@ -40,8 +40,7 @@ pub(super) async fn lock_unnumbered_events(
 pub(super) async fn write_positions(link: &mut Link, rows: &[EventPosition]) -> Result<u64> {
     let rows = in_order(rows, |row| row.key);
     let parameters = Parameters::new()
-        .executions(rows.iter().map(|row| &row.key.execution))
-        .column(rows.iter().map(|row| i64::from(row.key.incarnation)))
+        .events(rows.iter().map(|row| row.key))
         .column(rows.iter().map(|row| stored(row.position)));
     link.execute(Verb::WritePositions, parameters).await
 }
@@ -70,7 +69,7 @@ pub(super) async fn write_subscription(link: &mut Link, row: &Subscription) -> R
 }
 
 pub(super) async fn read_feed(link: &mut Link, query: &FeedQuery) -> Result<FeedRows> {
-    let scope = &query.scope;
+    let scope = &query.filter.scope;
     let parameters = Parameters::new()
         .value(i64::from(query.stream.0))
         .value(stored(query.after))
@@ -78,6 +77,7 @@ pub(super) async fn read_feed(link: &mut Link, query: &FeedQuery) -> Result<Feed
         .value(i32::from(scope.partitions.end))
         .value(scope.namespace.as_deref())
         .value(scope.instance_tag.as_deref())
+        .value(query.filter.wanted.leases())
         .value(i64::from(query.limit));
     link.read(Verb::ReadFeed, parameters).await.map(decode::feed_rows)
 }

@@ -5,7 +5,7 @@ use sqlx::postgres::{PgArguments, PgBindIterExt, PgHasArrayType, Postgres};
 use sqlx::{Arguments, Encode, Type};
 
 use crate::identity::{ExecutionId, FlowKey};
-use crate::storage::{Result, StorageError};
+use crate::storage::{EventKey, Result, StorageError, codes};
 
 /// Parameters, added one by one; the first that cannot be written is the error of all.
 #[derive(Default)]
@@ -40,6 +40,18 @@ impl Parameters {
     /// The two columns of a list of executions.
     pub(super) fn executions<'a>(self, ids: impl Iterator<Item = &'a ExecutionId> + Clone) -> Self {
         self.column(ids.clone().map(|id| i32::from(id.partition.0))).column(ids.map(|id| id.uuid))
+    }
+
+    /// The six columns of a list of events.
+    pub(super) fn events(self, keys: impl Iterator<Item = EventKey> + Clone) -> Self {
+        let change = |key: EventKey| key.lease.map_or(0, |lease| codes::lease_change(lease.change));
+        let leases = keys.clone().map(|key| codes::lease_event(key.lease));
+        self.column(keys.clone().map(|key| i32::from(key.execution.partition.0)))
+            .column(keys.clone().map(|key| key.execution.uuid))
+            .column(keys.clone().map(|key| i64::from(key.incarnation)))
+            .column(leases.clone().map(|lease| lease.attempt))
+            .column(keys.map(move |key| i16::from(change(key))))
+            .column(leases.map(|lease| lease.expires_at))
     }
 
     /// The two columns of a list of flows.

@@ -26,7 +26,7 @@ pub(super) async fn scan_ended_flows(link: &mut Link, scan: &EndedScan) -> Resul
 pub(super) async fn count_events(link: &mut Link, executions: &[ExecutionId]) -> Result<u64> {
     let events = |row: &mut Columns<'_>| decode::total(row, "events");
     let parameters = of_executions(executions);
-    let counted = link.read_with(Verb::CountEvents, parameters, "completion_event", events).await?;
+    let counted = link.read_with(Verb::CountEvents, parameters, "event", events).await?;
     Ok(counted.into_iter().sum())
 }
 
@@ -64,8 +64,6 @@ pub(super) async fn delete_flow(link: &mut Link, flow: &FlowKey) -> Result<u64> 
 
 pub(super) async fn delete_events(link: &mut Link, keys: &[EventKey]) -> Result<u64> {
     let keys = in_order(keys, |key| *key);
-    let parameters = Parameters::new()
-        .executions(keys.iter().map(|key| &key.execution))
-        .column(keys.iter().map(|key| i64::from(key.incarnation)));
+    let parameters = Parameters::new().events(keys.into_iter().copied());
     link.execute(Verb::DeleteEvents, parameters).await
 }

@@ -379,12 +379,11 @@ async fn read_attempt(link: &mut Link, key: &AttemptKey) -> Result<Option<Attemp
 }
 
 async fn insert_events(link: &mut Link, rows: &[NewEvent]) -> Result<()> {
-    let rows = in_order(rows, |row| (row.execution, row.incarnation));
+    let rows = in_order(rows, NewEvent::order);
     let parameters = Parameters::new()
-        .executions(rows.iter().map(|row| &row.execution))
+        .events(rows.iter().map(|row| row.key()))
+        .column(rows.iter().map(|row| row.outcome().map(|one| i16::from(codes::outcome(one)))))
         .column(rows.iter().map(|row| row.flow.0))
-        .column(rows.iter().map(|row| i64::from(row.incarnation)))
-        .column(rows.iter().map(|row| i16::from(codes::outcome(row.outcome))))
         .column(rows.iter().map(|row| row.occurred_at.0));
     match link.execute(Verb::InsertEvents, parameters).await? {
         count if count == rows.len() as u64 => Ok(()),

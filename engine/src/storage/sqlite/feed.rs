@@ -7,6 +7,7 @@ use super::columns::query;
 use super::pool::Session;
 use super::sql;
 use super::transaction::change;
+use crate::storage::codes;
 use crate::storage::decode;
 use crate::storage::rows::in_order;
 use crate::storage::{
@@ -41,11 +42,15 @@ pub(super) fn write_positions(session: Session<'_>, rows: &[EventPosition]) -> R
     let mut changed = 0;
     for row in in_order(rows, |row| row.key) {
         let execution = row.key.execution;
+        let lease = codes::lease_event(row.key.lease);
         let parameters = params![
             stored(row.position),
             execution.partition.0,
             execution.uuid.as_bytes(),
             row.key.incarnation,
+            lease.attempt,
+            lease.change,
+            lease.expires_at,
         ];
         changed += u64::from(change(session, sql!(write_positions), parameters)? == 1);
     }
@@ -78,7 +83,7 @@ pub(super) fn write_subscription(session: Session<'_>, row: &Subscription) -> Re
 
 pub(super) fn read_feed(session: Session<'_>, feed: &FeedQuery) -> Result<FeedRows> {
     let mut statement = session.prepare(sql!(read_feed))?;
-    let scope = &feed.scope;
+    let scope = &feed.filter.scope;
     let parameters = named_params! {
         ":stream": feed.stream.0,
         ":after": stored(feed.after),
@@ -86,6 +91,7 @@ pub(super) fn read_feed(session: Session<'_>, feed: &FeedQuery) -> Result<FeedRo
         ":partition_to": scope.partitions.end,
         ":namespace": scope.namespace.as_deref(),
         ":instance_tag": scope.instance_tag.as_deref(),
+        ":leases": feed.filter.wanted.leases(),
         ":limit": feed.limit,
     };
     Ok(decode::feed_rows(query(&mut statement, parameters)?))

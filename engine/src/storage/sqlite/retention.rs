@@ -7,6 +7,7 @@ use super::pool::Session;
 use super::sql;
 use super::transaction::{by_id_with, change};
 use crate::identity::{ExecutionId, FlowKey};
+use crate::storage::codes;
 use crate::storage::decode;
 use crate::storage::rows::in_order;
 use crate::storage::{EndedFlow, EndedScan, EventKey, Result};
@@ -30,9 +31,8 @@ pub(super) fn scan_ended_flows(session: Session<'_>, scan: &EndedScan) -> Result
 
 pub(super) fn count_events(session: Session<'_>, executions: &[ExecutionId]) -> Result<u64> {
     let sql = sql!(count_events);
-    let counted = by_id_with(session, sql, "completion_event", executions, |row| {
-        decode::total(row, "events")
-    })?;
+    let counted =
+        by_id_with(session, sql, "event", executions, |row| decode::total(row, "events"))?;
     Ok(counted.into_iter().sum())
 }
 
@@ -70,8 +70,16 @@ pub(super) fn delete_flow(session: Session<'_>, flow: &FlowKey) -> Result<u64> {
 
 pub(super) fn delete_events(session: Session<'_>, keys: &[EventKey]) -> Result<u64> {
     let mut deleted = 0;
-    for EventKey { execution, incarnation } in in_order(keys, |key| *key) {
-        let parameters = params![execution.partition.0, execution.uuid.as_bytes(), incarnation];
+    for EventKey { execution, incarnation, lease } in in_order(keys, |key| *key) {
+        let lease = codes::lease_event(*lease);
+        let parameters = params![
+            execution.partition.0,
+            execution.uuid.as_bytes(),
+            incarnation,
+            lease.attempt,
+            lease.change,
+            lease.expires_at,
+        ];
         deleted += change(session, sql!(delete_events), parameters)? as u64;
     }
     Ok(deleted)

@@ -487,11 +487,15 @@ fn read_attempt(session: Session<'_>, key: &AttemptKey) -> Result<Option<Attempt
 }
 
 fn insert_events(session: Session<'_>, rows: &[NewEvent]) -> Result<()> {
-    for row in in_order(rows, |row| (row.execution, row.incarnation)) {
+    for row in in_order(rows, NewEvent::order) {
+        let lease = codes::lease_event(row.lease());
         let parameters = params![
             row.flow.0.as_bytes(),
             row.incarnation,
-            codes::outcome(row.outcome),
+            lease.attempt,
+            lease.change,
+            lease.expires_at,
+            row.outcome().map(codes::outcome),
             row.occurred_at.0,
             row.execution.partition.0,
             row.execution.uuid.as_bytes(),

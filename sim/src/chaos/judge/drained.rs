@@ -80,7 +80,7 @@ pub(super) fn ends_equal_the_evaluators(evidence: &Evidence<'_>) -> Verdict {
     let mut told_of = observations(evidence);
     let mut judge = Judge::new().only("I18");
     for (flow, commit) in commits(evidence) {
-        judge.reset();
+        judge.reset(false);
         let told = |error: crate::invariants::Violation| Finding {
             message: error.message,
             flow: Some(flow),

@@ -20,7 +20,7 @@ pub(super) fn one_event_for_each_end(evidence: &Evidence<'_>) -> Verdict {
             return wrong(row, format!("{} with events {events:?}", row.state.name()));
         }
         if let (Some(outcome), Some(event)) = (row.state.outcome(), events.last())
-            && outcome != event.outcome
+            && event.outcome() != Some(outcome)
         {
             return wrong(row, format!("{} but its event says {event:?}", outcome.name()));
         }

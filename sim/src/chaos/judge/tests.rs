@@ -3,8 +3,8 @@ use sluicegate::policy::{AcceptSet, Decision, JoinPolicy};
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{
-    Attempt, AttemptEnd, AttemptKey, Edge, EdgeKey, EventId, Execution, Group, Lease, NewEvent,
-    Reported, Resolution,
+    Attempt, AttemptEnd, AttemptKey, Edge, EdgeKey, EventId, EventKind, Execution, Group, Lease,
+    NewEvent, Reported, Resolution,
 };
 use sluicegate::time::Timestamp;
 
@@ -74,7 +74,7 @@ fn event(number: u64, name: &str) -> (EventId, NewEvent) {
         execution: id(name),
         flow: key().id,
         incarnation: 0,
-        outcome: Outcome::Succeeded,
+        kind: EventKind::Completed { outcome: Outcome::Succeeded },
         occurred_at: Timestamp(20),
     };
     (EventId(number), event)
@@ -165,7 +165,7 @@ fn sound_rows_pass_every_check() {
 fn an_end_without_its_one_event_is_seen() {
     check("I1", |rows| rows.events.truncate(1));
     check("I1", |rows| rows.events.push(event(3, "b")));
-    check("I1", |rows| rows.events[0].1.outcome = Outcome::Failed);
+    check("I1", |rows| rows.events[0].1.kind = EventKind::Completed { outcome: Outcome::Failed });
     check("I1", |rows| rows.events.push(event(3, "nobody")));
     check("I1", |rows| of(rows, "b").state = State::Ready);
 }

@@ -1,17 +1,23 @@
 //! The arguments of the verbs of the feed.
 
 use sluicegate::storage::{
-    EventKey, EventPosition, FeedQuery, Position, Scope, StreamHead, Subscription, UnnumberedQuery,
-    Verb,
+    EventId, EventKey, EventKind, EventPosition, FeedFilter, FeedQuery, LeaseChange, LeaseEvent,
+    NewEvent, Position, Scope, StreamHead, Subscription, UnnumberedQuery, Verb, Wanted,
 };
 
-use super::{Built, Given, named};
+use super::{Built, Given, NOW, OUTCOMES, named};
 use crate::conform::calls::Call;
 use crate::conform::names::NOWHERE;
 
 /// A verb of the feed with its argument.
 pub(super) fn call(given: &Given<'_>, verb: Verb) -> Built<Call> {
     Ok(match verb {
+        Verb::InsertEvents => Call::InsertEvents(given.rows(|row| given.event(row))?),
+        // The database tells the number by the event's key.
+        Verb::ReadEvent => {
+            given.event_key(given.name("key")?)?;
+            Call::ReadEvent(EventId(0))
+        }
         Verb::LockStreamHead => Call::LockStreamHead(given.names.stream(given.stream()?)),
         Verb::LockUnnumberedEvents => Call::LockUnnumberedEvents(UnnumberedQuery {
             partitions: given.own_partition(),
@@ -24,7 +30,10 @@ pub(super) fn call(given: &Given<'_>, verb: Verb) -> Built<Call> {
         Verb::WriteSubscription => Call::WriteSubscription(given.moved_subscription()?),
         Verb::ReadFeed => Call::ReadFeed(FeedQuery {
             stream: given.names.stream(given.stream()?),
-            scope: Scope { partitions: given.own_partition(), ..Scope::default() },
+            filter: FeedFilter {
+                scope: Scope { partitions: given.own_partition(), ..Scope::default() },
+                wanted: given.choice("wanted", &WANTED)?,
+            },
             after: given.position("after", 0)?,
             limit: given.number("limit", 100)?,
         }),
@@ -36,18 +45,59 @@ pub(super) fn call(given: &Given<'_>, verb: Verb) -> Built<Call> {
 /// The names that the arguments of a verb of the feed may have.
 pub(super) fn arguments(verb: Verb) -> &'static [&'static str] {
     match verb {
+        Verb::InsertEvents => &["rows", "incarnation", "lease", "outcome"],
+        Verb::ReadEvent => &["key", "incarnation", "lease"],
         Verb::LockStreamHead => &["stream"],
         Verb::LockUnnumberedEvents => &["limit"],
-        Verb::WritePositions => &["rows", "incarnation", "position"],
+        Verb::WritePositions => &["rows", "incarnation", "lease", "position"],
         Verb::WriteStreamHead => &["stream", "position", "horizon"],
         Verb::InsertSubscription | Verb::WriteSubscription => &["name", "position"],
         Verb::LockSubscription | Verb::ReadSubscription => &["name"],
-        Verb::ReadFeed => &["stream", "after", "limit"],
+        Verb::ReadFeed => &["stream", "after", "limit", "wanted"],
         other => unreachable!("{other:?} is no verb of the feed"),
     }
 }
 
+/// What an event may say of a lease.
+const LEASES: [(&str, Option<LeaseEvent>); 4] = [
+    ("none", None),
+    ("released", lease(1, LeaseChange::Released)),
+    ("renewed", lease(2, LeaseChange::Renewed)),
+    ("expired", lease(2, LeaseChange::Expired)),
+];
+
+const WANTED: [(&str, Wanted); 3] = [
+    ("everything", Wanted::Everything),
+    ("completions", Wanted::Completions),
+    ("leases", Wanted::Leases),
+];
+
+const fn lease(attempt: u32, change: LeaseChange) -> Option<LeaseEvent> {
+    Some(LeaseEvent { attempt, change, expires_at: NOW })
+}
+
+/// What an event says of a lease, by the word of an argument.
+pub(in crate::conform) fn lease_named(word: &str) -> Option<LeaseEvent> {
+    LEASES.iter().find(|(known, _)| *known == word).and_then(|(_, lease)| *lease)
+}
+
 impl Given<'_> {
+    /// The event of an execution that a step names.
+    pub(super) fn event_key(&self, name: &str) -> Built<EventKey> {
+        Ok(EventKey {
+            execution: self.names.execution(named(name)?),
+            incarnation: self.number("incarnation", 0)?,
+            lease: self.choice("lease", &LEASES)?,
+        })
+    }
+
+    fn event(&self, name: &str) -> Built<NewEvent> {
+        let EventKey { execution, incarnation, lease } = self.event_key(name)?;
+        let completed = EventKind::Completed { outcome: self.choice("outcome", &OUTCOMES)? };
+        let kind = lease.map_or(completed, EventKind::Lease);
+        Ok(NewEvent { execution, flow: self.flow()?.id, incarnation, kind, occurred_at: NOW })
+    }
+
     fn stream(&self) -> Built<&str> {
         named(self.optional("stream")?.unwrap_or("own"))
     }
@@ -65,8 +115,7 @@ impl Given<'_> {
         let first = self.position("position", 1)?;
         let rows = self.list("rows")?.iter().zip(first.0..);
         rows.map(|(name, position)| {
-            let execution = self.names.execution(named(name)?);
-            let key = EventKey { execution, incarnation: self.number("incarnation", 0)? };
+            let key = self.event_key(name)?;
             if !name.starts_with(NOWHERE) && !self.seen.events().contains(&key) {
                 return Err(format!("the session has not locked the event of `{name}`"));
             }

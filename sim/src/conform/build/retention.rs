@@ -29,7 +29,7 @@ pub(super) fn call(given: &Given<'_>, verb: Verb) -> Built<Call> {
 pub(super) fn arguments(verb: Verb) -> &'static [&'static str] {
     match verb {
         Verb::ScanEndedFlows => &["after", "limit", "by"],
-        Verb::DeleteEvents => &["rows", "incarnation"],
+        Verb::DeleteEvents => &["rows", "incarnation", "lease"],
         Verb::DeleteRequests | Verb::DeleteSubmission | Verb::DeleteSummary | Verb::DeleteFlow => {
             &["flow"]
         }
@@ -62,11 +62,7 @@ impl Given<'_> {
         if self.seen.head().is_none() {
             return Err("the session has not locked the head of its stream".to_owned());
         }
-        let incarnation = self.number("incarnation", 0)?;
-        let key = |name: &str| {
-            Ok(EventKey { execution: self.names.execution(named(name)?), incarnation })
-        };
-        self.rows(key)
+        self.rows(|name| self.event_key(name))
     }
 
     fn ended_scan(&self) -> Built<EndedScan> {

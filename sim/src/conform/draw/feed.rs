@@ -3,6 +3,7 @@
 use sluicegate::storage::Verb;
 
 use super::{Dice, EXISTING, NOWHERE, keys, words};
+use crate::conform::build::lease_named;
 use crate::conform::names::Names;
 use crate::conform::seen::Seen;
 use crate::conform::words::Words;
@@ -20,12 +21,24 @@ pub(super) fn draw(dice: &mut Dice, verb: Verb) -> Words {
             .with("position", &[dice.pick(&["0", "3"])]),
         Verb::ReadFeed => {
             let feed = of_stream(dice, verb).with("after", &[dice.pick(&["0", "0", "1", "2"])]);
-            match dice.percent(30) {
+            let feed = match dice.percent(30) {
                 true => feed.with("limit", &["1"]),
+                false => feed,
+            };
+            match dice.percent(40) {
+                true => feed.with("wanted", &[dice.pick(&["completions", "leases"])]),
                 false => feed,
             }
         }
         _ => words(verb).with("name", &[dice.pick(CONSUMERS)]),
+    }
+}
+
+/// The event of an end, and now and then one of a lease.
+pub(super) fn of_lease(dice: &mut Dice, named: Words) -> Words {
+    match dice.percent(25) {
+        true => named.with("lease", &[dice.pick(&["released", "renewed", "expired"])]),
+        false => named,
     }
 }
 
@@ -43,6 +56,8 @@ pub(super) fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names)
     match verb {
         Verb::WritePositions => {
             let incarnation = dice.below(2);
+            let lease = dice.pick(&["none", "none", "released", "renewed", "expired"]);
+            let told = lease_named(lease);
             let events: Vec<&str> = EXISTING
                 .iter()
                 .copied()
@@ -50,6 +65,7 @@ pub(super) fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names)
                     seen.events().iter().any(|event| {
                         event.execution == names.execution(name)
                             && event.incarnation as usize == incarnation
+                            && event.lease == told
                     })
                 })
                 .collect();
@@ -68,6 +84,7 @@ pub(super) fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names)
             words(verb)
                 .with("rows", &rows)
                 .with("incarnation", &[incarnation.to_string()])
+                .with("lease", &[lease])
                 .with("position", &[position])
         }
         Verb::WriteStreamHead if seen.head().is_none() => draw(dice, Verb::LockStreamHead),

@@ -1,7 +1,7 @@
 //! The feed: events that commit out of the order of their numbers, and what they get for places.
 
 use sluicegate::storage::{
-    EventPosition, FeedQuery, Position, Scope, StreamHead, StreamId, UnnumberedQuery,
+    EventPosition, FeedFilter, FeedQuery, Position, StreamHead, StreamId, UnnumberedQuery,
 };
 
 use super::*;
@@ -13,7 +13,7 @@ fn all(limit: u32) -> UnnumberedQuery {
 /// Numbers what has no place, up to the limit, and commits; the executions in that order.
 fn sequence(db: &mut Database, limit: u32) -> Vec<ExecutionId> {
     let session = db.open_session(0);
-    let stream = StreamId::COMPLETIONS;
+    let stream = StreamId::EVENTS;
     let head = done(db.lock_stream_head(session, &mut Cursor::default(), &stream)).unwrap();
     let events = done(db.lock_unnumbered_events(session, &mut Cursor::default(), &all(limit)));
     let places = events.iter().zip(head.last.0 + 1..);
@@ -31,8 +31,8 @@ fn sequence(db: &mut Database, limit: u32) -> Vec<ExecutionId> {
 
 /// Places and numbers of the events of the feed.
 fn feed(db: &Database) -> Vec<(u64, u64)> {
-    let (stream, scope) = (StreamId::COMPLETIONS, Scope::default());
-    let query = FeedQuery { stream, scope, after: Position(0), limit: 99 };
+    let (stream, filter) = (StreamId::EVENTS, FeedFilter::default());
+    let query = FeedQuery { stream, filter, after: Position(0), limit: 99 };
     let rows = db.read_feed(&query).unwrap();
     rows.events.iter().map(|row| (row.position.0, row.event.id.0)).collect()
 }
@@ -57,7 +57,7 @@ fn a_second_sequencer_waits_for_the_head_and_finds_what_is_left() {
     done(db.insert_events(session, &mut Cursor::default(), &[event(1), event(2)]));
     commit(&mut db, session);
     let (first, second) = (db.open_session(0), db.open_session(1));
-    let stream = StreamId::COMPLETIONS;
+    let stream = StreamId::EVENTS;
     done(db.lock_stream_head(first, &mut Cursor::default(), &stream));
     let mut waiting = Cursor::default();
     assert_eq!(db.lock_stream_head(second, &mut waiting, &stream), Step::Wait);
@@ -81,7 +81,7 @@ fn the_head_after_events_is_out_of_order() {
     let session = db.open_session(0);
     done(db.lock_unnumbered_events(session, &mut Cursor::default(), &all(9)));
     assert_eq!(db.order_violation(), None);
-    done(db.lock_stream_head(session, &mut Cursor::default(), &StreamId::COMPLETIONS));
+    done(db.lock_stream_head(session, &mut Cursor::default(), &StreamId::EVENTS));
     let words = db.order_violation().unwrap();
     assert!(words.contains("stream_head"), "{words}");
 }

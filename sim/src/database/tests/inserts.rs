@@ -100,7 +100,7 @@ fn a_second_event_of_one_incarnation_is_corrupt() {
     commit(&mut db, a);
     let a = db.open_session(1);
     let rows = [event(2), event(1)];
-    check_corrupt(db.insert_events(a, &mut Cursor::default(), &rows), "completion_event");
+    check_corrupt(db.insert_events(a, &mut Cursor::default(), &rows), "event");
     db.abort(a);
     assert_eq!(db.events().count(), 1);
     let a = db.open_session(1);
@@ -211,7 +211,7 @@ fn an_event_or_an_attempt_of_no_execution_is_corrupt() {
     let mut db = ready_to(1);
     let a = db.open_session(1);
     let events = [event(1), event(2)];
-    check_corrupt(db.insert_events(a, &mut Cursor::default(), &events), "completion_event");
+    check_corrupt(db.insert_events(a, &mut Cursor::default(), &events), "event");
     db.abort(a);
     let attempts = [attempt(2)];
     let b = db.open_session(1);

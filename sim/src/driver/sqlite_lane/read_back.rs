@@ -3,8 +3,7 @@
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::{
-    Edge, EdgeFlip, EventId, EventKey, EventPosition, Flow, Position, Resolution, Result,
-    Transaction,
+    Edge, EdgeFlip, EventId, EventPosition, Flow, Position, Resolution, Result, Transaction,
 };
 
 use super::{Backend, Touched, now};
@@ -73,9 +72,8 @@ pub(super) fn read_back(world: &mut World, backend: &mut Backend, touched: &Touc
     rows.attempts.extend(&touched.attempts);
     // One writer: numbers are given out in the order of the commits, and are places in the feed.
     for (event, number) in touched.events.iter().zip(world.event_highest.0 + 1..) {
-        let key = EventKey { execution: event.execution, incarnation: event.incarnation };
         rows.events.push((EventId(number), *event));
-        rows.positions.push(EventPosition { key, position: Position(number) });
+        rows.positions.push(EventPosition { key: event.key(), position: Position(number) });
     }
     for (group, after) in &touched.siblings {
         let before = mirror.sibling_request(*group).copied();

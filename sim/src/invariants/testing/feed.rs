@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluicegate::state::Outcome;
-use sluicegate::storage::{EventKey, EventPosition, Position};
+use sluicegate::storage::{EventKey, EventKind, EventPosition, Position, Wanted};
 
 use super::{Story, id};
 use crate::history::{Commit, Observation};
@@ -17,7 +17,7 @@ impl Story {
     /// The events of that incarnation of these executions get these places in the feed.
     pub(crate) fn place_in(self, incarnation: u32, places: &[(&str, u64)]) -> Story {
         let given = |(name, position): &(&str, u64)| EventPosition {
-            key: EventKey { execution: id(name), incarnation },
+            key: EventKey { execution: id(name), incarnation, lease: None },
             position: Position(*position),
         };
         let positions = places.iter().map(given).collect();
@@ -27,7 +27,7 @@ impl Story {
     /// A subscriber opens its consumer.
     pub(crate) fn subscribed(subscriber: u8, namespace: Option<&str>) -> Observation {
         let (namespace, from) = (namespace.map(Arc::from), Position(0));
-        Observation::Subscribed { subscriber, namespace, from }
+        Observation::Subscribed { subscriber, namespace, wanted: Wanted::Completions, from }
     }
 
     /// A subscriber is handed the event of an execution, as it stands.
@@ -39,7 +39,9 @@ impl Story {
             flow: row.flow_key(),
             execution: row.id,
             incarnation: row.incarnation,
-            outcome: row.state.outcome().expect("an execution that has ended"),
+            kind: EventKind::Completed {
+                outcome: row.state.outcome().expect("an execution that has ended"),
+            },
         }
     }
 

@@ -12,7 +12,7 @@ fn gone<T>(row: T) -> Change<T> {
 impl Story {
     /// The events of these executions are taken away, and nothing else.
     pub(crate) fn prune_events(self, names: &[&str]) -> Story {
-        let key = |name: &&str| EventKey { execution: id(name), incarnation: 0 };
+        let key = |name: &&str| EventKey { execution: id(name), incarnation: 0, lease: None };
         let events_pruned: Vec<EventKey> = names.iter().map(key).collect();
         let places = self.mirror.positions().iter();
         let gone = places.filter(|given| events_pruned.contains(&given.key));

@@ -7,7 +7,8 @@ use sluicegate::policy::{AcceptSet, Decision, JoinPolicy};
 use sluicegate::retry::{Backoff, RetryPolicy};
 use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{
-    Edge, EdgeKey, Execution, Flow, Group, NewEvent, Resolution, Submission, SubmissionKey,
+    Edge, EdgeKey, EventKind, Execution, Flow, Group, NewEvent, Resolution, Submission,
+    SubmissionKey,
 };
 use sluicegate::time::Timestamp;
 
@@ -88,7 +89,7 @@ pub(super) fn submission(flow: FlowKey) -> Submission {
 
 pub(super) fn event(row: &Execution, outcome: Outcome, occurred_at: Timestamp) -> NewEvent {
     let Execution { id: execution, flow, incarnation, .. } = *row;
-    NewEvent { execution, flow, incarnation, outcome, occurred_at }
+    NewEvent { execution, flow, incarnation, kind: EventKind::Completed { outcome }, occurred_at }
 }
 
 pub(super) fn finish(row: &mut Execution, outcome: Outcome, cause: Cause, now: Timestamp) {

@@ -1,7 +1,7 @@
 //! Suspensions and resumes in hand-made histories.
 
 use sluicegate::state::State;
-use sluicegate::storage::{AttemptEnd, Reported, Resumed};
+use sluicegate::storage::{AttemptEnd, LeaseChange, Reported, Resumed};
 
 use super::{Story, id};
 use crate::history::{Commit, Observation};
@@ -12,6 +12,7 @@ impl Story {
         let reported = Reported::Suspended { epoch: self.row(name).epoch + 1 };
         let mut commit = Commit::default();
         commit.attempts.push(self.attempt(name, AttemptEnd::Suspended, reported));
+        commit.events.push(self.lease_event(name, LeaseChange::Released));
         commit.executions.push(self.change(name, |row| {
             row.state = State::Suspended;
             row.lease = None;

@@ -2,7 +2,9 @@
 
 use sluicegate::policy::Decision;
 use sluicegate::state::{Cause, State};
-use sluicegate::storage::{AttemptEnd, Execution, Group, Reported, Resolution};
+use sluicegate::storage::{
+    AttemptEnd, EventKind, Execution, Group, LeaseChange, LeaseEvent, Reported, Resolution,
+};
 
 use super::decided;
 use crate::history::{Change, Commit};
@@ -48,7 +50,7 @@ pub(super) fn lines(commit: &Commit, names: &Names) -> Vec<String> {
     push(&mut lines, requests.collect());
     let events = commit.events.iter().map(|(id, event)| {
         let name = names.execution(event.execution);
-        format!("event {}: {name} {}", id.0, event.outcome.name())
+        format!("event {}: {name} {}", id.0, happened(event.kind))
     });
     push(&mut lines, events.collect());
     let places = commit.positions.iter().map(|given| {
@@ -129,6 +131,24 @@ fn resolved(resolution: Resolution) -> &'static str {
         Resolution::Pending => "pending again",
         Resolution::Satisfied => "satisfied",
         Resolution::Unsatisfied => "unsatisfied",
+    }
+}
+
+/// What an event says.
+pub(super) fn happened(kind: EventKind) -> String {
+    match kind {
+        EventKind::Completed { outcome } => outcome.name().to_owned(),
+        EventKind::Lease(LeaseEvent { attempt, change, .. }) => {
+            let change = match change {
+                LeaseChange::Acquired => "acquired",
+                LeaseChange::Renewed => "renewed",
+                LeaseChange::Released => "released",
+                LeaseChange::Expired => "expired",
+                LeaseChange::Revoked => "revoked",
+            };
+            format!("lease of attempt {attempt} {change}")
+        }
+        other => format!("{other:?}"),
     }
 }
 

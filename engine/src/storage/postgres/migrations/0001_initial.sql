@@ -222,29 +222,42 @@ create table sluicegate.attempt (
   primary key (partition, execution, incarnation, attempt)
 );
 
-create table sluicegate.completion_event (
+-- What is said of a lease is part of the key: all zero in a completion event, of which an
+-- incarnation has one.
+create table sluicegate.event (
   id int8 generated always as identity,
   partition int4 not null,
   execution uuid not null,
   flow uuid not null,
   incarnation int8 not null,
-  outcome int2 not null,
+  lease_attempt int8 not null,
+  lease_change int2 not null,
+  lease_expires_at int8 not null,
+  outcome int2,
   occurred_at int8 not null,
   namespace text not null,
   instance_tag text,
   position int8,
-  primary key (partition, execution, incarnation)
+  primary key (
+    partition,
+    execution,
+    incarnation,
+    lease_attempt,
+    lease_change,
+    lease_expires_at
+  ),
+  check ((outcome is null) = (lease_change > 0))
 ) with (fillfactor = 60);
 
-create index completion_event_by_id
-on sluicegate.completion_event (id);
+create index event_by_id
+on sluicegate.event (id);
 
-create index completion_event_unnumbered
-on sluicegate.completion_event (id)
+create index event_unnumbered
+on sluicegate.event (id)
 where position is null;
 
-create index completion_event_by_position
-on sluicegate.completion_event (position)
+create index event_by_position
+on sluicegate.event (position)
 where position is not null;
 
 create table sluicegate.flow_change (

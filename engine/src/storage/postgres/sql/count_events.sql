@@ -6,7 +6,7 @@ from (
   from unnest($1::int4[], $2::uuid[]) as r (partition, execution)
   offset 0
 ) as r
-join sluicegate.completion_event as v
+join sluicegate.event as v
 on v.partition = r.partition
 and v.execution = r.execution
 order by events

@@ -4,8 +4,11 @@ select
   v.id,
   v.partition,
   v.execution,
-  v.incarnation
-from sluicegate.completion_event as v
+  v.incarnation,
+  v.lease_attempt,
+  v.lease_change,
+  v.lease_expires_at
+from sluicegate.event as v
 where v.position is null
 and v.partition + 0 >= $1::int4
 and v.partition + 0 < $2::int4

@@ -5,10 +5,13 @@ select
   v.execution,
   v.flow,
   v.incarnation,
+  v.lease_attempt,
+  v.lease_change,
+  v.lease_expires_at,
   v.outcome,
   v.occurred_at,
   v.namespace,
   v.instance_tag
-from sluicegate.completion_event as v
+from sluicegate.event as v
 where v.id = $1::int8
 order by v.id

@@ -1,5 +1,5 @@
 -- Numbers an event once: only while it has no position. The event is locked.
-update sluicegate.completion_event as v
+update sluicegate.event as v
 set position = r.position
 from (
   select r.*
@@ -7,11 +7,17 @@ from (
       $1::int4[],
       $2::uuid[],
       $3::int8[],
-      $4::int8[]
+      $4::int8[],
+      $5::int2[],
+      $6::int8[],
+      $7::int8[]
     ) as r (
       partition,
       execution,
       incarnation,
+      lease_attempt,
+      lease_change,
+      lease_expires_at,
       position
     )
   offset 0
@@ -19,4 +25,7 @@ from (
 where v.partition = r.partition
 and v.execution = r.execution
 and v.incarnation = r.incarnation
+and v.lease_attempt = r.lease_attempt
+and v.lease_change = r.lease_change
+and v.lease_expires_at = r.lease_expires_at
 and coalesce(v.position, 0) = 0

@@ -202,17 +202,30 @@ create table attempt (
   check (reported <> 1 or reported_value between 0 and 4)
 ) strict, without rowid;
 
-create table completion_event (
+-- What is said of a lease is part of the key: all zero in a completion event, of which an
+-- incarnation has one.
+create table event (
   id integer primary key autoincrement,
   partition integer not null check (partition between 0 and 65534),
   execution blob not null check (length(execution) = 16),
   flow blob not null check (length(flow) = 16),
   incarnation integer not null check (incarnation >= 0),
-  outcome integer not null check (outcome between 0 and 4),
+  lease_attempt integer not null check (lease_attempt between 0 and 4294967295),
+  lease_change integer not null check (lease_change between 0 and 5),
+  lease_expires_at integer not null,
+  outcome integer check (outcome between 0 and 4),
   occurred_at integer not null,
   namespace text not null,
   instance_tag text,
-  unique (partition, execution, incarnation)
+  unique (
+    partition,
+    execution,
+    incarnation,
+    lease_attempt,
+    lease_change,
+    lease_expires_at
+  ),
+  check ((outcome is null) = (lease_change > 0))
 ) strict;
 
 create table flow_change (

@@ -1,9 +1,12 @@
--- A second event of an incarnation is an error.
-insert into completion_event (
+-- A second event of a key is an error.
+insert into event (
   partition,
   execution,
   flow,
   incarnation,
+  lease_attempt,
+  lease_change,
+  lease_expires_at,
   outcome,
   occurred_at,
   namespace,
@@ -14,6 +17,9 @@ select
   x.id,
   :flow,
   :incarnation,
+  :lease_attempt,
+  :lease_change,
+  :lease_expires_at,
   :outcome,
   :occurred_at,
   x.namespace,

@@ -5,11 +5,11 @@ select
   timeline,
   iif(
     last_position > coalesce(
-      (select seq from sqlite_sequence where name = 'completion_event'),
+      (select seq from sqlite_sequence where name = 'event'),
       0
     ),
     last_position,
-    coalesce((select seq from sqlite_sequence where name = 'completion_event'), 0)
+    coalesce((select seq from sqlite_sequence where name = 'event'), 0)
   ) as last_position,
   horizon
 from stream_head

@@ -3,8 +3,11 @@ select
   id,
   partition,
   execution,
-  incarnation
-from completion_event
+  incarnation,
+  lease_attempt,
+  lease_change,
+  lease_expires_at
+from event
 where id < 0
 and +partition >= :partition_from
 and +partition < :partition_to

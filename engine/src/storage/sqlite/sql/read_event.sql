@@ -5,9 +5,12 @@ select
   execution,
   flow,
   incarnation,
+  lease_attempt,
+  lease_change,
+  lease_expires_at,
   outcome,
   occurred_at,
   namespace,
   instance_tag
-from completion_event
+from event
 where id = :id

@@ -5,7 +5,7 @@ select
   h.timeline,
   max(
     h.last_position,
-    coalesce((select seq from sqlite_sequence where name = 'completion_event'), 0)
+    coalesce((select seq from sqlite_sequence where name = 'event'), 0)
   ) as last_position,
   h.horizon,
   v.id as position,
@@ -14,6 +14,9 @@ select
   v.execution,
   v.flow,
   v.incarnation,
+  v.lease_attempt,
+  v.lease_change,
+  v.lease_expires_at,
   v.outcome,
   v.occurred_at,
   v.namespace,
@@ -35,16 +38,20 @@ left join (
     execution,
     flow,
     incarnation,
+    lease_attempt,
+    lease_change,
+    lease_expires_at,
     outcome,
     occurred_at,
     namespace,
     instance_tag
-  from completion_event
+  from event
   where id > :after
   and +partition >= :partition_from
   and +partition < :partition_to
   and (:namespace is null or namespace = :namespace)
   and (:instance_tag is null or instance_tag = :instance_tag)
+  and (:leases is null or (lease_change > 0) = :leases)
   order by id
   limit :limit
 ) as v

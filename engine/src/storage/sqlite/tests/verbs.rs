@@ -6,7 +6,7 @@ use super::*;
 use crate::policy::OnSatisfied;
 use crate::state::ClosePolicy;
 use crate::storage::{
-    Attempt, AttemptEnd, AttemptKey, CommitError, EdgeFlip, EventId, ExecutionGuard,
+    Attempt, AttemptEnd, AttemptKey, CommitError, EdgeFlip, EventId, EventKind, ExecutionGuard,
     ExecutionWrite, Guarded, Inserted, NewEvent, PendingEdge, Reported, ResultChange,
     SiblingRequest, StorageError, Submission, SubmissionKey,
 };
@@ -257,7 +257,7 @@ fn an_event_carries_the_labels_of_its_execution_and_is_written_once_an_incarnati
             execution,
             flow: flow.key.id,
             incarnation: 0,
-            outcome: Outcome::Succeeded,
+            kind: EventKind::Completed { outcome: Outcome::Succeeded },
             occurred_at: NOW,
         });
         let mut transaction = begin(storage);
