@@ -1,24 +1,20 @@
 //! The client: submits the flows of a round under wall clocks right and wrong, and cancels some of
-//! them, until it is told to stop. Writes down what was acknowledged; never judges.
+//! them, until it is told to stop; resumes whatever is suspended until the round is over. Never
+//! judges.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sluicegate::Engine;
-use sluicegate::environment::Environment;
 use sluicegate::flow::{Limits, ValidFlow};
-use sluicegate::identity::FlowId;
+use sluicegate::identity::ExecutionId;
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::boxed::BoxStorage;
 
-use super::counts;
 use super::database::Database;
-use super::engine_settings;
-use super::ledger::{Entry, Ledger};
-use super::work;
-use super::worker::{ChaosEngine, Skewed};
-use crate::observed::Observed;
+use super::desk::Desk;
+use super::{TICK_LONGEST, counts, work};
 
 /// Flows of one round at most.
 const FLOWS_MAX: u32 = 400;
@@ -30,23 +26,20 @@ const OPEN_MAX: i64 = 90;
 const BATCH: u32 = 4;
 /// The wait between two batches.
 const PAUSE: Duration = Duration::from_millis(60);
-/// How often one call is repeated before the client gives it up.
-const CALLS_MAX: u32 = 60;
 /// Of so many flows one is cancelled, when as many have been submitted after it.
 const CANCELLED_OF: u32 = 8;
-/// The wait before a call is repeated.
-const REPEAT_AFTER: Duration = Duration::from_millis(100);
+/// Of so many suspensions one is left alone for a while, so that others may end it.
+const LEFT_ALONE_OF: u64 = 4;
+/// How many looks after the first one such a suspension is resumed.
+const LOOKS_LEFT_ALONE: u32 = 5;
+/// The wait between two looks at what is suspended.
+const LOOK_AFTER: Duration = Duration::from_millis(250);
 
-/// An engine with a clock that is off, and what it was told.
-struct Desk {
-    engine: ChaosEngine,
-    environment: Skewed,
-    ledger: Arc<Ledger>,
-}
-
-/// Submits flows.
+/// Submits flows, and is responsible for them.
 pub(super) struct Client {
     desks: Vec<Desk>,
+    /// Whoever resumes.
+    attendant: Desk,
     database: Database,
     seed: u64,
 }
@@ -57,17 +50,12 @@ impl Client {
         storage: &BoxStorage,
         database: Database,
         seed: u64,
-        ledgers: &std::path::Path,
+        ledgers: &Path,
     ) -> Result<Self, String> {
-        let desk = |skew_s: i64| {
-            let ledger = Arc::new(Ledger::begin(ledgers, &format!("client{skew_s}"), skew_s)?);
-            let environment = Skewed::new(skew_s);
-            let observed = Observed::new(storage.clone(), Arc::clone(&ledger));
-            let engine = Engine::new(observed, environment.clone(), engine_settings());
-            Ok(Desk { engine, environment, ledger })
-        };
+        let desk = |skew_s: i64| Desk::new(storage, ledgers, &format!("client{skew_s}"), skew_s);
         let desks = [0, 3_600, -3_600].into_iter().map(desk).collect::<Result<_, String>>()?;
-        Ok(Self { desks, database, seed })
+        let attendant = Desk::new(storage, ledgers, "attendant", 0)?;
+        Ok(Self { desks, attendant, database, seed })
     }
 
     /// Submits flows of a round until it is told to stop, and the least number of them anyway.
@@ -84,7 +72,7 @@ impl Client {
             let desk = &self.desks[(next / BATCH) as usize % self.desks.len()];
             let open = counts::open(&self.database, &namespace).await.unwrap_or(0);
             if open > OPEN_MAX && !stop.load(Ordering::SeqCst) {
-                desk.environment.sleep(PAUSE).await;
+                desk.pause(PAUSE).await;
                 continue;
             }
             for number in next..next + BATCH {
@@ -101,38 +89,33 @@ impl Client {
                 }
             }
             next += BATCH;
-            desk.environment.sleep(PAUSE).await;
+            desk.pause(PAUSE).await;
         }
         flows
     }
-}
 
-impl Desk {
-    /// Submits a flow until there is an answer, under one request id; returns its id.
-    async fn submit(&self, flow: &ValidFlow) -> Option<FlowId> {
-        let request = self.engine.request_id();
-        for _ in 0..CALLS_MAX {
-            if let Ok(submitted) = self.engine.submit_valid(flow, request).await {
-                let spec = flow.spec();
-                let (executions, edges) = (spec.executions.len(), spec.edges.len());
-                let flow = submitted.flow().id;
-                self.ledger.write(&Entry::Submitted { flow, executions, edges });
-                return Some(flow);
+    /// Resumes what is suspended in a round, some of it late, until it is told to stop.
+    pub(super) async fn attend(&self, round: u32, stop: &AtomicBool) {
+        assert!(
+            LOOK_AFTER * (LOOKS_LEFT_ALONE + 1) < TICK_LONGEST,
+            "a suspension ends within the time that the bound allows a reconciler"
+        );
+        let namespace = work::namespace(round);
+        let mut looks: BTreeMap<(ExecutionId, u64), u32> = BTreeMap::new();
+        while !stop.load(Ordering::SeqCst) {
+            let suspended = counts::suspended(&self.database, &namespace).await;
+            for (execution, epoch) in suspended.unwrap_or_default() {
+                let seen = looks.entry((execution, epoch)).or_default();
+                let patience = match work::bits(execution).is_multiple_of(LEFT_ALONE_OF) {
+                    true => LOOKS_LEFT_ALONE,
+                    false => 0,
+                };
+                if *seen >= patience {
+                    self.attendant.resume(execution, epoch).await;
+                }
+                *seen += 1;
             }
-            self.environment.sleep(REPEAT_AFTER).await;
-        }
-        None
-    }
-
-    /// Cancels a flow until there is an answer, under one request id.
-    async fn cancel(&self, flow: FlowId, policy: ClosePolicy) {
-        let request = self.engine.request_id();
-        for _ in 0..CALLS_MAX {
-            if let Ok(report) = self.engine.cancel_flow(flow, policy, request).await {
-                let cancelled = report.cancelled;
-                return self.ledger.write(&Entry::FlowCancelled { flow, cancelled });
-            }
-            self.environment.sleep(REPEAT_AFTER).await;
+            self.attendant.pause(LOOK_AFTER).await;
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use sluicegate::identity::{ExecutionId, Partition};
+use sluicegate::storage::codes;
 use sqlx::{Connection, Row};
+use uuid::Uuid;
 
 use super::database::{Database, PostgresPlace, SqlitePlace};
 
@@ -26,6 +29,55 @@ pub(super) async fn undrained(database: &Database, namespace: &str) -> Result<i6
         Database::Sqlite(_) => "state >= 4 and propagated = 1",
     };
     count(database, &format!("namespace = '{namespace}' and not ({drained})")).await
+}
+
+/// What is suspended of a tenant, with the epoch of each suspension.
+pub(super) async fn suspended(
+    database: &Database,
+    namespace: &str,
+) -> Result<Vec<(ExecutionId, u64)>, String> {
+    let filter = format!("namespace = '{namespace}' and state = 3");
+    let rows = match database {
+        Database::Postgres(place) => {
+            suspended_postgres(place, &filter).await.map_err(|error| error.to_string())
+        }
+        Database::Sqlite(place) => suspended_sqlite(place, &filter).map_err(|e| e.to_string()),
+    };
+    rows?.into_iter().map(suspension).collect()
+}
+
+/// Partition, id and epoch as they are stored.
+type Suspension = (i64, Vec<u8>, i64);
+
+fn suspension((partition, id, epoch): Suspension) -> Result<(ExecutionId, u64), String> {
+    let partition = u16::try_from(partition).map_err(|error| error.to_string())?;
+    let uuid = Uuid::from_slice(&id).map_err(|error| error.to_string())?;
+    Ok((ExecutionId { partition: Partition(partition), uuid }, codes::bits_of(epoch)))
+}
+
+async fn suspended_postgres(
+    place: &PostgresPlace,
+    filter: &str,
+) -> Result<Vec<Suspension>, sqlx::Error> {
+    let mut session = place.session(&[("statement_timeout", "5000")]).await?;
+    let sql = format!(
+        "select partition::int8, uuid_send(id), epoch from \"{}\".execution where {filter} \
+         order by partition, id",
+        place.schema
+    );
+    let rows = sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_all(&mut session).await?;
+    session.close().await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))).collect()
+}
+
+fn suspended_sqlite(place: &SqlitePlace, filter: &str) -> rusqlite::Result<Vec<Suspension>> {
+    let connection = rusqlite::Connection::open(&place.file)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    let sql =
+        format!("select partition, id, epoch from execution where {filter} order by partition, id");
+    let mut statement = connection.prepare(&sql)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    rows.collect()
 }
 
 async fn count(database: &Database, filter: &str) -> Result<i64, String> {

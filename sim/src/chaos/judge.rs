@@ -2,6 +2,7 @@
 //! nothing moves any more. Reads rows and ledgers only; never a decision of the engine.
 
 mod acknowledged;
+mod attempts;
 mod drained;
 mod joins;
 mod lives;
@@ -83,8 +84,20 @@ pub(super) static TABLE: &[Check] = &[
         ask: lives::states_are_legal,
     },
     Check {
+        id: "I9",
+        title: "what was suspended goes on only once it was resumed",
+        when: When::Always,
+        ask: attempts::suspensions_end_by_a_resume,
+    },
+    Check {
+        id: "I9",
+        title: "progress is what an attempt said, as its seed has it",
+        when: When::Always,
+        ask: attempts::progress_is_what_an_attempt_said,
+    },
+    Check {
         id: "I11",
-        title: "attempts are recorded, charged less give-backs, and come after their delay",
+        title: "attempts are recorded, charged unless given back, and come after their delay",
         when: When::Always,
         ask: lives::attempts_are_counted,
     },
@@ -96,7 +109,7 @@ pub(super) static TABLE: &[Check] = &[
     },
     Check {
         id: "I19",
-        title: "every acknowledged submit, grant and report is in the database",
+        title: "whatever was acknowledged is in the database",
         when: When::Always,
         ask: acknowledged::nothing_acknowledged_is_lost,
     },

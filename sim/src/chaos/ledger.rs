@@ -49,6 +49,12 @@ pub(super) enum Entry {
     Reported { lease: Lease, end: u8, kind: i64, value: i64 },
     /// A report was refused because the lease was lost.
     Lost { lease: Lease },
+    /// A report and the claim that came with it were accepted as one call.
+    TurnedOver { lease: Lease, granted: Vec<Lease> },
+    /// Progress was accepted under a lease.
+    Progressed { lease: Lease, sequence: u64 },
+    /// A resume of a suspension was accepted, with the codes of what it led to.
+    Resumed { execution: ExecutionId, epoch: u64, kind: i64, value: i64 },
     /// The storage answered a verb with this instead of a result.
     Answered { error: String },
 }
@@ -58,6 +64,11 @@ impl Entry {
         let stored = codes::reported(reported);
         let end = codes::attempt_end(end);
         Self::Reported { lease, end, kind: stored.kind, value: stored.value }
+    }
+
+    pub(super) fn resumed(execution: ExecutionId, epoch: u64, reported: Reported) -> Self {
+        let stored = codes::reported(reported);
+        Self::Resumed { execution, epoch, kind: stored.kind, value: stored.value }
     }
 }
 

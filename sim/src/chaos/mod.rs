@@ -5,6 +5,7 @@
 mod client;
 mod counts;
 mod database;
+mod desk;
 mod disk;
 mod faults;
 mod fleet;

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sluicegate::storage::{AttemptEnd, codes};
 
 use super::Request;
 use super::faults::{self, Field, Kind};
@@ -18,6 +19,21 @@ use crate::report::json::Head;
 /// Said at the start of every run and in every report.
 pub(super) const NOT_REPLAYABLE: &str =
     "the seed decides the plan, real processes decide the interleaving: not replayable\n";
+/// What a run is vacuous without, by the words of what was acknowledged.
+static ACTS: &[&str] = &[
+    "submits",
+    "flow_cancels",
+    "grants",
+    "completes",
+    "fails",
+    "releases",
+    "snoozes",
+    "skips",
+    "suspends",
+    "resumes",
+    "progress",
+    "turnovers",
+];
 /// Characters of a message that a summary shows.
 const MESSAGE_MAX: usize = 600;
 
@@ -85,16 +101,9 @@ impl Report {
         self.wall = wall;
         self.answers = ledger::answers(books);
         for entry in books.iter().flat_map(|book| &book.entries) {
-            let word = match entry {
-                Entry::Submitted { .. } => "submits",
-                Entry::FlowCancelled { .. } => "cancels",
-                Entry::Granted { .. } => "grants",
-                Entry::Reported { .. } => "reports",
-                Entry::Lost { .. } => "lost_leases",
-                Entry::Began { .. } => "processes",
-                Entry::Answered { .. } => continue,
-            };
-            *self.told.entry(word).or_default() += 1;
+            if let Some(word) = word(entry) {
+                *self.told.entry(word).or_default() += 1;
+            }
         }
         for fault in faults::table(self.request.lane) {
             if let Kind::Ambient(count) = fault.kind
@@ -119,6 +128,11 @@ impl Report {
         missing.map(|row| row.id).collect()
     }
 
+    /// What could have been asked of the engine and was never acknowledged.
+    fn undone(&self) -> Vec<&'static str> {
+        ACTS.iter().copied().filter(|word| !self.told.contains_key(word)).collect()
+    }
+
     /// What the run stands for; a run that a violation ended early owes no faults.
     pub(super) fn exits(&self) -> Vec<Exit> {
         let violations = self.outcomes().flat_map(|outcome| &outcome.violations);
@@ -128,7 +142,8 @@ impl Report {
                 _ => Exit::Safety,
             })
             .collect();
-        if exits.is_empty() && !self.missing().is_empty() {
+        let vacuous = !self.missing().is_empty() || !self.undone().is_empty();
+        if exits.is_empty() && vacuous {
             exits.push(Exit::Vacuous);
         }
         exits
@@ -170,6 +185,9 @@ impl Report {
         }
         for id in self.missing() {
             say(format!("vacuous: {id} never struck"));
+        }
+        for word in self.undone() {
+            say(format!("vacuous: 0 {word}"));
         }
         say(format!(
             "{}: {} rounds, {} flows, {} executions, {} edges, {violations} violations in {:.0} s",
@@ -232,6 +250,30 @@ impl Report {
     }
 }
 
+/// The word under which what was told is counted; none for what is counted elsewhere.
+fn word(entry: &Entry) -> Option<&'static str> {
+    Some(match entry {
+        Entry::Submitted { .. } => "submits",
+        Entry::FlowCancelled { .. } => "flow_cancels",
+        Entry::Granted { .. } => "grants",
+        Entry::Reported { end, .. } => match codes::attempt_end_of(i64::from(*end))? {
+            AttemptEnd::Completed => "completes",
+            AttemptEnd::FailedRetryable | AttemptEnd::FailedFatal => "fails",
+            AttemptEnd::Released => "releases",
+            AttemptEnd::Snoozed => "snoozes",
+            AttemptEnd::Suspended => "suspends",
+            AttemptEnd::Skipped => "skips",
+            AttemptEnd::Expired | AttemptEnd::Revoked => return None,
+        },
+        Entry::Lost { .. } => "lost_leases",
+        Entry::TurnedOver { .. } => "turnovers",
+        Entry::Progressed { .. } => "progress",
+        Entry::Resumed { .. } => "resumes",
+        Entry::Began { .. } => "processes",
+        Entry::Answered { .. } => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,7 +306,7 @@ mod tests {
             }],
             rounds: vec![(1, outcome)],
             answers: BTreeMap::new(),
-            told: BTreeMap::new(),
+            told: ACTS.iter().map(|word| (*word, 1)).collect(),
             wall: Duration::from_secs(1),
         }
     }
@@ -280,6 +322,15 @@ mod tests {
         check(&report(1, None, &[]), Exit::Clean, "0 violations");
         check(&report(0, None, &[]), Exit::Vacuous, "kill never struck");
         check(&report(0, Some("no disk"), &[]), Exit::Clean, "not available: no disk");
+    }
+
+    #[test]
+    fn an_act_that_was_never_acknowledged_makes_a_run_vacuous() {
+        for word in ACTS {
+            let mut report = report(1, None, &[]);
+            report.told.remove(word);
+            check(&report, Exit::Vacuous, &format!("vacuous: 0 {word}"));
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use sluicegate::Engine;
 use sluicegate::environment::{Environment, SystemEnvironment};
 use sluicegate::flow::ValidFlow;
 use sluicegate::storage::boxed::BoxStorage;
+use tokio::task::JoinHandle;
 
 use super::client::Client;
 use super::database::STATEMENT_TIMEOUT;
@@ -62,6 +63,32 @@ pub(super) struct Outcome {
     pub(super) file: Option<PathBuf>,
 }
 
+/// Whoever resumes what is suspended, from the first flow of a round on until it has drained.
+struct Attendance {
+    over: Arc<AtomicBool>,
+    attending: JoinHandle<()>,
+}
+
+impl Attendance {
+    fn begin(client: &Arc<Client>, round: u32) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let (client, seen) = (Arc::clone(client), Arc::clone(&over));
+        Self { over, attending: tokio::spawn(async move { client.attend(round, &seen).await }) }
+    }
+
+    async fn end(mut self) -> Result<(), String> {
+        self.over.store(true, Ordering::SeqCst);
+        (&mut self.attending).await.map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Attendance {
+    /// A round that ends early leaves nobody behind.
+    fn drop(&mut self) {
+        self.attending.abort();
+    }
+}
+
 impl Outcome {
     fn count(&mut self, rows: &Rows) {
         self.flows = rows.flows.len();
@@ -83,6 +110,7 @@ impl Scene {
         let stop = Arc::new(AtomicBool::new(false));
         let (client, stopped) = (Arc::clone(&self.client), Arc::clone(&stop));
         let submitting = tokio::spawn(async move { client.submit(round, &stopped).await });
+        let attendance = Attendance::begin(&self.client, round);
         self.strike_all(&mut outcome, say).await?;
         stop.store(true, Ordering::SeqCst);
         if !outcome.violations.is_empty() {
@@ -94,6 +122,7 @@ impl Scene {
         let bounds = bounds(&flows);
         (outcome.bound, outcome.path) = (bounds.l2, bounds.path.len());
         self.drain(&bounds, &mut outcome, say).await?;
+        attendance.end().await?;
         Ok(outcome)
     }
 
@@ -316,7 +345,8 @@ fn bounds(flows: &[ValidFlow]) -> Bounds {
         claim_delay: CLAIM_DELAY,
         attempt_limit: WORK_MAX + LEASE,
         tick: TICK_LONGEST,
-        // Only the first attempt may be given back.
+        // Only the first attempt may be given back. If it is suspended, it is resumed within the
+        // time of a tick, which it does not need.
         give_backs: 1,
         following: Following::Yes,
     };

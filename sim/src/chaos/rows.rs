@@ -38,6 +38,8 @@ pub(super) struct Rows {
     pub(super) events: Vec<(EventId, NewEvent)>,
     /// Names of the executions.
     pub(super) names: BTreeMap<ExecutionId, String>,
+    /// Their progress, of those that have any.
+    pub(super) progress: BTreeMap<ExecutionId, Vec<u8>>,
 }
 
 /// Which SQL a query is written in.
@@ -48,7 +50,7 @@ enum Dialect {
 }
 
 /// A table as it is read: columns, where from, in which order. Columns that begin with `#` are
-/// identifiers of 16 bytes. `{}` stands before each name of a table.
+/// identifiers of 16 bytes, with `~` other bytes. `{}` stands before each name of a table.
 const QUERIES: [(&str, &str); 6] = [
     ("f.partition #f.id", "from {}flow as f where {filter} order by f.partition, f.id"),
     (
@@ -57,7 +59,7 @@ const QUERIES: [(&str, &str); 6] = [
          x.resumed_epoch \
          x.resumed_outcome x.progress_attempt x.progress_sequence x.epoch x.nonce #x.request \
          x.granted_at x.expires_at x.finished_at x.max_attempts x.backoff x.backoff_delay_ms \
-         x.backoff_factor x.backoff_cap_ms x.attempt_timeout_ms x.name",
+         x.backoff_factor x.backoff_cap_ms x.attempt_timeout_ms x.name ~x.progress",
         "from {}execution as x \
          join {}flow as f on f.partition = x.partition and f.id = x.flow \
          where {filter} order by x.partition, x.id",
@@ -159,10 +161,11 @@ fn read_sqlite(place: &SqlitePlace, namespace: Option<&str>) -> Result<Tables, S
 }
 
 fn sql(dialect: Dialect, query: (&str, &str), prefix: &str, namespace: Option<&str>) -> String {
-    let column = |name: &str| match (dialect, name.strip_prefix('#')) {
-        (_, None) => name.to_owned(),
-        (Dialect::Postgres, Some(name)) => format!("{name}::text"),
-        (Dialect::Sqlite, Some(name)) => format!("nullif(lower(hex({name})), '')"),
+    let column = |name: &str| match (dialect, name.split_at(1)) {
+        (Dialect::Postgres, ("#", name)) => format!("{name}::text"),
+        (Dialect::Postgres, ("~", name)) => format!("encode({name}, 'hex')"),
+        (Dialect::Sqlite, ("#" | "~", name)) => format!("nullif(lower(hex({name})), '')"),
+        _ => name.to_owned(),
     };
     let columns: Vec<String> = query.0.split_whitespace().map(column).collect();
     let columns = columns.join(", ");
@@ -240,6 +243,14 @@ impl Columns {
         }
     }
 
+    /// Bytes in hexadecimal digits.
+    fn bytes(&mut self) -> Result<Option<Vec<u8>>, String> {
+        let Some(digits) = self.text()? else { return Ok(None) };
+        let byte = |at| digits.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+        let bytes = (0..digits.len()).step_by(2).map(byte).collect::<Option<Vec<u8>>>();
+        bytes.map(Some).ok_or_else(|| self.refuse())
+    }
+
     fn uuid(&mut self) -> Result<Option<Uuid>, String> {
         let text = self.text()?;
         text.map(|text| Uuid::parse_str(&text)).transpose().map_err(|_| self.refuse())
@@ -265,6 +276,7 @@ fn decode((now, tables): Tables) -> Result<Rows, String> {
                     let execution = execution(&mut columns)?;
                     let name = columns.text()?.ok_or_else(|| columns.refuse())?;
                     rows.names.insert(execution.id, name);
+                    rows.progress.extend(columns.bytes()?.map(|bytes| (execution.id, bytes)));
                     rows.executions.push(execution);
                 }
                 2 => rows.groups.push(group(&mut columns)?),

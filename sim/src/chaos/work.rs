@@ -8,6 +8,7 @@ use sluicegate::flow::FlowSpec;
 use sluicegate::identity::ExecutionId;
 use sluicegate::operations::report::Report;
 use sluicegate::retry::Backoff;
+use sluicegate::storage::ProgressMark;
 
 use super::LEASE;
 use crate::tape::Tape;
@@ -65,6 +66,8 @@ pub(super) struct Fate {
     pub(super) work: Duration,
     /// Whether it renews meanwhile.
     pub(super) renewal: Renewal,
+    /// The number of the last progress that it reports; 0 if it reports none.
+    pub(super) progress: u64,
 }
 
 /// The longest that an attempt works.
@@ -72,8 +75,7 @@ pub(super) const WORK_MAX: Duration = Duration::from_secs(3);
 
 /// The fate of an attempt: the same for the same seed, execution and attempt.
 pub(super) fn fate(seed: u64, execution: ExecutionId, attempt: u32) -> Fate {
-    let (high, low) = execution.uuid.as_u64_pair();
-    let first = mix(seed ^ high ^ low.rotate_left(32) ^ u64::from(attempt));
+    let first = mix(seed ^ bits(execution) ^ u64::from(attempt));
     let second = mix(first);
     let bytes: Arc<[u8]> = first.to_be_bytes().into();
     let report = match first % 100 {
@@ -83,6 +85,7 @@ pub(super) fn fate(seed: u64, execution: ExecutionId, attempt: u32) -> Fate {
         17..21 if attempt == 1 => Report::Release,
         21..25 if attempt == 1 => Report::Snooze(SNOOZE),
         25..28 => Report::Skip,
+        28..34 if attempt == 1 => Report::Suspend,
         _ => Report::Complete(bytes),
     };
     let (work_ms, renewal) = match second % 100 {
@@ -91,9 +94,26 @@ pub(super) fn fate(seed: u64, execution: ExecutionId, attempt: u32) -> Fate {
         96..98 => (2_500, Renewal::Kept),
         _ => (3_000, Renewal::Forgotten),
     };
+    let progress = match mix(second) % 10 {
+        0..2 => 1 + mix(second) / 10 % 3,
+        _ => 0,
+    };
     let work = Duration::from_millis(work_ms);
     assert!(work <= WORK_MAX && WORK_MAX > LEASE, "work may outlast a lease, and knows its limit");
-    Fate { report, work, renewal }
+    Fate { report, work, renewal, progress }
+}
+
+/// What an attempt says of its progress: the same for the same seed, execution and mark.
+pub(super) fn progress(seed: u64, execution: ExecutionId, mark: ProgressMark) -> [u8; 8] {
+    let ProgressMark { attempt, sequence } = mark;
+    let first = mix(seed ^ bits(execution) ^ u64::from(attempt) << 32);
+    mix(first ^ sequence).to_be_bytes()
+}
+
+/// The bits of an id, folded.
+pub(super) fn bits(execution: ExecutionId) -> u64 {
+    let (high, low) = execution.uuid.as_u64_pair();
+    high ^ low.rotate_left(32)
 }
 
 /// The finalizer of `SplitMix64` (Steele, Lea, Flood, 2014).
@@ -133,6 +153,6 @@ mod tests {
                 fate(7, id, 1).report.end()
             })
             .collect();
-        assert_eq!(ends.len(), 6, "{ends:?}");
+        assert_eq!(ends.len(), 7, "{ends:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! The worker process: claims, works, reports, dispatches and reconciles until it is killed or its
 //! coordinator is gone. Logs what it was told; never injects a fault and never judges.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,31 +9,37 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sluicegate::environment::{Environment, Notice, SystemEnvironment};
+use sluicegate::identity::ExecutionId;
 use sluicegate::mutants::Mutant;
-use sluicegate::operations::claim::{ClaimRequest, Sent};
+use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
 use sluicegate::operations::inputs::Claimed;
+use sluicegate::operations::report::Report;
 use sluicegate::reconcile::Reconciler;
-use sluicegate::storage::Scope;
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::postgres::PostgresStorage;
 use sluicegate::storage::sqlite::SqliteStorage;
+use sluicegate::storage::{AttemptEnd, ProgressMark, Reported, Scope};
 use sluicegate::time::Timestamp;
 use sluicegate::{Engine, EngineError};
 
 use super::database::Database;
 use super::ledger::{Entry, Ledger};
-use super::work::{Fate, Renewal, fate};
+use super::work::{self, Fate, Renewal, fate};
 use super::{LEASE, POLL, TICK, engine_settings};
 use crate::observed::Observed;
 
 /// Claim loops of one process.
 pub(super) const SLOTS: u32 = 3;
+/// The loop that reports and claims in one call.
+const TURNS_OVER: u32 = 2;
 /// Exit code of a process that panicked.
 pub(super) const PANICKED: i32 = 101;
 /// Exit code of a process that never got a database.
 const NO_DATABASE: i32 = 5;
 /// How often one call is repeated under its request id before the worker gives it up.
 const CALLS_MAX: u32 = 20;
+/// How often progress is reported before the worker goes on without an answer.
+const PROGRESS_CALLS_MAX: u32 = 2;
 /// The wait before a call is repeated.
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
 /// How often a process tries to open its database.
@@ -195,14 +202,16 @@ fn tell<T>(who: &str, done: Result<T, EngineError>) {
 }
 
 async fn claim_and_work(station: &Station, slot: u32) -> ! {
+    let mut grants = VecDeque::new();
     loop {
-        let grants = station.claim(slot).await;
-        if grants.is_empty() {
-            station.pause(POLL).await;
-        }
-        for grant in &grants {
-            station.handle(grant).await;
-        }
+        let Some(grant) = grants.pop_front() else {
+            grants.extend(station.claim(slot).await);
+            if grants.is_empty() {
+                station.pause(POLL).await;
+            }
+            continue;
+        };
+        grants.extend(station.handle(slot, &grant).await);
     }
 }
 
@@ -213,8 +222,8 @@ impl Station {
         self.environment.sleep(about * percent / 100).await;
     }
 
-    async fn claim(&self, slot: u32) -> Vec<Claimed> {
-        let mut request = ClaimRequest {
+    fn request(&self, slot: u32) -> ClaimRequest {
+        ClaimRequest {
             request: self.engine.request_id(),
             sent: Sent::First,
             worker: "worker".into(),
@@ -225,13 +234,15 @@ impl Station {
             kinds: Vec::new(),
             limit: 1 + slot % 2,
             lease: LEASE,
-        };
+        }
+    }
+
+    async fn claim(&self, slot: u32) -> Vec<Claimed> {
+        let mut request = self.request(slot);
         for _ in 0..CALLS_MAX {
             match self.engine.claim(request.clone()).await {
                 Ok(grants) => {
-                    for grant in &grants {
-                        self.ledger.write(&Entry::Granted { lease: grant.token().into() });
-                    }
+                    self.granted(&grants);
                     return grants;
                 }
                 Err(error) => eprintln!("claim: {error}"),
@@ -242,29 +253,105 @@ impl Station {
         Vec::new()
     }
 
-    async fn handle(&self, grant: &Claimed) {
+    fn granted(&self, grants: &[Claimed]) {
+        for grant in grants {
+            self.ledger.write(&Entry::Granted { lease: grant.token().into() });
+        }
+    }
+
+    /// Works on a grant and says what became of it; returns what it was granted in the same call.
+    async fn handle(&self, slot: u32, grant: &Claimed) -> Vec<Claimed> {
         let token = grant.token();
         let fate = fate(self.orders.seed, token.execution, token.attempt);
         if !self.work(grant, &fate).await {
-            return;
+            return Vec::new();
         }
+        if slot == TURNS_OVER {
+            return self.turn_over(slot, token, fate.report).await;
+        }
+        let end = fate.report.end();
         for _ in 0..CALLS_MAX {
-            match self.engine.report(token, fate.report.clone()).await {
-                Ok(reported) => {
-                    let entry = Entry::reported(token.into(), fate.report.end(), reported);
-                    return self.ledger.write(&entry);
-                }
-                Err(EngineError::LeaseLost(_)) => {
-                    return self.ledger.write(&Entry::Lost { lease: token.into() });
-                }
-                Err(error) => eprintln!("report: {error}"),
+            let reply = self.engine.report(token, fate.report.clone()).await;
+            if self.replied(token, end, reply).await {
+                break;
             }
             self.pause(REPEAT_AFTER).await;
+        }
+        Vec::new()
+    }
+
+    /// Reports and claims in one call, repeated under one request id until there is an answer.
+    async fn turn_over(&self, slot: u32, token: LeaseToken, report: Report) -> Vec<Claimed> {
+        let mut request = self.request(slot);
+        for _ in 0..CALLS_MAX {
+            let reports = vec![(token, report.clone())];
+            match self.engine.complete_and_claim(reports, request.clone()).await {
+                Ok((replies, grants)) => {
+                    self.granted(&grants);
+                    let reply = replies.into_iter().next().expect("one report has one reply");
+                    if reply.is_ok() {
+                        let granted = grants.iter().map(|grant| grant.token().into()).collect();
+                        self.ledger.write(&Entry::TurnedOver { lease: token.into(), granted });
+                    }
+                    self.replied(token, report.end(), reply).await;
+                    return grants;
+                }
+                Err(error) => eprintln!("turn-over: {error}"),
+            }
+            request.sent = Sent::Again;
+            self.pause(REPEAT_AFTER).await;
+        }
+        Vec::new()
+    }
+
+    /// Takes the reply to a report; false if that was none.
+    async fn replied(
+        &self,
+        token: LeaseToken,
+        end: AttemptEnd,
+        reply: Result<Reported, EngineError>,
+    ) -> bool {
+        match reply {
+            Ok(reported) => {
+                self.ledger.write(&Entry::reported(token.into(), end, reported));
+                if let Reported::Suspended { epoch } = reported
+                    && token.nonce.is_multiple_of(2)
+                {
+                    // The client resumes whatever is suspended: of two that do, one does it.
+                    self.resume(token.execution, epoch).await;
+                }
+                true
+            }
+            Err(EngineError::LeaseLost(_)) => {
+                self.ledger.write(&Entry::Lost { lease: token.into() });
+                true
+            }
+            Err(error) => {
+                eprintln!("report: {error}");
+                false
+            }
+        }
+    }
+
+    async fn resume(&self, execution: ExecutionId, epoch: u64) {
+        for _ in 0..CALLS_MAX {
+            self.pause(REPEAT_AFTER).await;
+            match self.engine.resume(execution, epoch).await {
+                Ok(reported) => {
+                    return self.ledger.write(&Entry::resumed(execution, epoch, reported));
+                }
+                Err(EngineError::Refused(_)) => return,
+                Err(error) => eprintln!("resume: {error}"),
+            }
         }
     }
 
     /// Lets the work take its time; false if the lease was lost meanwhile.
     async fn work(&self, grant: &Claimed, fate: &Fate) -> bool {
+        let token = grant.token();
+        if fate.progress > 0 && !self.progress(token, 1).await {
+            return false;
+        }
         let mut left = fate.work;
         loop {
             let part = match fate.renewal {
@@ -274,11 +361,39 @@ impl Station {
             self.environment.sleep(part).await;
             left -= part;
             if left.is_zero() {
-                return true;
+                break;
             }
-            if let Err(EngineError::LeaseLost(_)) = self.engine.renew(grant.token(), LEASE).await {
+            if let Err(EngineError::LeaseLost(_)) = self.engine.renew(token, LEASE).await {
                 return false;
             }
         }
+        // The first one again, as if the network had kept it: it takes nothing back.
+        let again = (fate.progress > 1).then_some([fate.progress, 1]);
+        for sequence in again.into_iter().flatten() {
+            if !self.progress(token, sequence).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Reports progress, twice if the first has no answer; false if the lease is lost.
+    async fn progress(&self, token: LeaseToken, sequence: u64) -> bool {
+        let mark = ProgressMark { attempt: token.attempt, sequence };
+        let value = work::progress(self.orders.seed, token.execution, mark);
+        for _ in 0..PROGRESS_CALLS_MAX {
+            match self.engine.progress(token, sequence, value.as_slice().into()).await {
+                Ok(()) => {
+                    self.ledger.write(&Entry::Progressed { lease: token.into(), sequence });
+                    return true;
+                }
+                Err(EngineError::LeaseLost(_)) => {
+                    self.ledger.write(&Entry::Lost { lease: token.into() });
+                    return false;
+                }
+                Err(error) => eprintln!("progress: {error}"),
+            }
+        }
+        true
     }
 }

@@ -1,8 +1,10 @@
 //! What must hold of everything that a process was told.
 
-use sluicegate::identity::ExecutionId;
+use sluicegate::identity::{ExecutionId, FlowId};
 use sluicegate::state::{Cause, Outcome, State};
-use sluicegate::storage::{Attempt, AttemptEnd, codes};
+use sluicegate::storage::codes::StoredReport;
+use sluicegate::storage::{Attempt, AttemptEnd, Reported, codes};
+use sluicegate::time::Timestamp;
 
 use super::super::ledger::{Entry, Lease};
 use super::{Evidence, Finding, Verdict};
@@ -16,11 +18,23 @@ pub(super) fn nothing_acknowledged_is_lost(evidence: &Evidence<'_>) -> Verdict {
             Entry::FlowCancelled { flow, cancelled } => {
                 (cancelled.iter().all(|id| was_cancelled(evidence, *id)), Some(*flow))
             }
-            Entry::Granted { lease } => (granted(evidence, lease), flow_of(evidence, lease)),
+            Entry::Granted { lease } => {
+                (granted_at(evidence, lease).is_some(), flow_of(evidence, lease.execution))
+            }
             Entry::Reported { lease, end, kind, value } => {
                 let told = (*end, *kind, *value);
                 let kept = attempt(evidence, lease).is_some_and(|row| stored(row) == told);
-                (kept, flow_of(evidence, lease))
+                (kept, flow_of(evidence, lease.execution))
+            }
+            Entry::TurnedOver { lease, granted } => {
+                (turned_over(evidence, lease, granted), flow_of(evidence, lease.execution))
+            }
+            Entry::Progressed { lease, sequence } => {
+                (progressed(evidence, lease, *sequence), flow_of(evidence, lease.execution))
+            }
+            Entry::Resumed { execution, epoch, kind, value } => {
+                let told = StoredReport { kind: *kind, value: *value };
+                (resumed(evidence, *execution, *epoch, told), flow_of(evidence, *execution))
             }
             Entry::Began { .. } | Entry::Lost { .. } | Entry::Answered { .. } => continue,
         };
@@ -42,7 +56,7 @@ pub(super) fn lost_leases_were_taken(evidence: &Evidence<'_>) -> Verdict {
             row.is_some_and(|row| matches!(row.end, AttemptEnd::Expired | AttemptEnd::Revoked));
         if !taken {
             let message = format!("{book} was told {entry:?}, but its attempt is {row:?}");
-            return Err(Finding { message, flow: flow_of(evidence, lease) });
+            return Err(Finding { message, flow: flow_of(evidence, lease.execution) });
         }
     }
     Ok(())
@@ -54,7 +68,7 @@ fn entries<'e>(evidence: &'e Evidence<'_>) -> impl Iterator<Item = (&'e str, &'e
 }
 
 /// How many executions and edges the flow has.
-fn submitted(evidence: &Evidence<'_>, flow: sluicegate::identity::FlowId) -> (usize, usize) {
+fn submitted(evidence: &Evidence<'_>, flow: FlowId) -> (usize, usize) {
     let executions = evidence.rows.executions.iter().filter(|row| row.flow == flow);
     let edges = executions.clone().map(|row| evidence.into(row.id).len()).sum();
     (executions.count(), edges)
@@ -67,13 +81,51 @@ fn was_cancelled(evidence: &Evidence<'_>, id: ExecutionId) -> bool {
     })
 }
 
-/// A grant is live, or its end is recorded.
-fn granted(evidence: &Evidence<'_>, lease: &Lease) -> bool {
-    let live = evidence.executions.get(&lease.execution).is_some_and(|row| {
-        let live = row.lease.is_some_and(|live| live.nonce == lease.nonce);
-        live && (row.attempt, row.epoch) == (lease.attempt, lease.epoch)
+/// When it was granted: a grant is live, or its end is recorded.
+fn granted_at(evidence: &Evidence<'_>, lease: &Lease) -> Option<Timestamp> {
+    let live = evidence.executions.get(&lease.execution).and_then(|row| {
+        let live = row.lease.filter(|live| live.nonce == lease.nonce);
+        live.filter(|_| (row.attempt, row.epoch) == (lease.attempt, lease.epoch))
     });
-    live || attempt(evidence, lease).is_some()
+    let ended = || attempt(evidence, lease).map(|past| past.granted_at);
+    live.map(|live| live.granted_at).or_else(ended)
+}
+
+/// A report, and what was claimed with it: none of it before the attempt had ended.
+fn turned_over(evidence: &Evidence<'_>, lease: &Lease, granted: &[Lease]) -> bool {
+    attempt(evidence, lease).is_some_and(|past| {
+        granted.iter().all(|next| granted_at(evidence, next) >= Some(past.ended_at))
+    })
+}
+
+/// The last progress is that one or a later one, unless a replay has cleared it.
+fn progressed(evidence: &Evidence<'_>, lease: &Lease, sequence: u64) -> bool {
+    evidence.executions.get(&lease.execution).is_some_and(|row| {
+        let told = (lease.attempt, sequence);
+        let stands = row.progress.is_some_and(|mark| (mark.attempt, mark.sequence) >= told);
+        row.incarnation > lease.incarnation || stands
+    })
+}
+
+/// There was that suspension; it was the last one to be resumed, with that reply, or one before.
+fn resumed(
+    evidence: &Evidence<'_>,
+    execution: ExecutionId,
+    epoch: u64,
+    told: StoredReport,
+) -> bool {
+    let suspended = Reported::Suspended { epoch };
+    let was = evidence.attempts(execution).iter().any(|past| past.reported == suspended);
+    let Some(row) = evidence.executions.get(&execution) else { return false };
+    let waits = row.state == State::Suspended && row.epoch == epoch;
+    let stands = row.resumed.is_some_and(|last| {
+        let reply = match last.outcome {
+            Some(outcome) => Reported::Finished(outcome),
+            None => Reported::Requeued { delay_us: 0 },
+        };
+        last.epoch > epoch || (last.epoch == epoch && codes::reported(reply) == told)
+    });
+    was && stands && !waits
 }
 
 /// The end of exactly that lease.
@@ -90,6 +142,6 @@ fn stored(row: &Attempt) -> (u8, i64, i64) {
     (codes::attempt_end(row.end), reported.kind, reported.value)
 }
 
-fn flow_of(evidence: &Evidence<'_>, lease: &Lease) -> Option<sluicegate::identity::FlowId> {
-    evidence.executions.get(&lease.execution).map(|row| row.flow)
+fn flow_of(evidence: &Evidence<'_>, id: ExecutionId) -> Option<FlowId> {
+    evidence.executions.get(&id).map(|row| row.flow)
 }

@@ -66,7 +66,6 @@ pub(super) fn states_are_legal(evidence: &Evidence<'_>) -> Verdict {
             ("inbound edges iff it says so", row.has_in != evidence.into(row.id).is_empty()),
             ("outbound edges iff it says so", row.has_out != evidence.out_of(row.id).is_empty()),
             ("blocked only with a group", row.state != State::Blocked || row.has_in),
-            ("never suspended here", row.state != State::Suspended),
             ("never replayed here", row.incarnation == 0),
         ];
         if let Some((rule, _)) = agrees.iter().find(|(_, holds)| !holds) {
@@ -86,8 +85,13 @@ pub(super) fn attempts_are_counted(evidence: &Evidence<'_>) -> Verdict {
         }
         let returns = |end| matches!(end, AttemptEnd::Released | AttemptEnd::Snoozed);
         let returned = past.iter().filter(|attempt| returns(attempt.end)).count();
-        if !counts(row, u32::try_from(returned).unwrap_or(u32::MAX)) {
-            return wrong(row, format!("{returned} attempts given back, but {row:?}"));
+        let suspended = past.iter().filter(|attempt| attempt.end == AttemptEnd::Suspended).count();
+        let small = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        if !counts(row, small(returned), small(suspended)) {
+            return wrong(
+                row,
+                format!("{returned} given back and {suspended} suspended, but {row:?}"),
+            );
         }
         if past.iter().any(|attempt| attempt.ended_at < attempt.granted_at) {
             return wrong(row, format!("an attempt ended before it began: {past:?}"));
@@ -111,8 +115,9 @@ fn waited(row: &Execution, past: &Attempt, next: &Attempt) -> bool {
     next.granted_at >= told && (!retried || next.granted_at >= past.ended_at + delay)
 }
 
-fn counts(row: &Execution, returned: u32) -> bool {
+/// A suspension gives its attempt back, and does not count among those that may be.
+fn counts(row: &Execution, returned: u32, suspended: u32) -> bool {
     row.give_backs == returned
-        && row.attempt.checked_sub(row.give_backs) == Some(row.charged)
+        && row.attempt.checked_sub(returned + suspended) == Some(row.charged)
         && row.charged <= row.retry.max_attempts
 }
