@@ -180,8 +180,8 @@ pub struct Plan {
     pub progress: bool,
     /// The feed tells of leases that are granted and extended, and which kinds of events its
     /// subscribers want. Follows from the seed, not from a choice.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub leases: Leases,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leases: Option<Leases>,
     /// Faults stop after so many steps; 0 means that the safety phase runs to its end.
     pub heal_after: u32,
     /// How likely each choice leaves the quiet one.
@@ -195,7 +195,7 @@ pub struct Plan {
 const HOLD_STATEMENTS: u16 = 24;
 
 /// What the feed tells of leases, and whom.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Leases {
     /// Grants and renewals are events as well.
     pub grants: bool,
@@ -214,10 +214,6 @@ impl Leases {
         let wanted = Wanted::ALL[usize::try_from(chosen).unwrap_or(0)];
         Self { grants: ids_seed % LEASES_EVERY == 2, wanted }
     }
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// Of so many universes one has a feed that tells of grants and renewals.
@@ -246,6 +242,11 @@ fn inputs_max_bytes() -> u64 {
 }
 
 impl Plan {
+    /// True if the feed tells of leases that are granted and extended.
+    pub fn tells_grants(&self) -> bool {
+        self.leases.is_some_and(|leases| leases.grants)
+    }
+
     /// The flow with everything that may be added to it: for names, not for what is there.
     pub fn whole(&self) -> FlowSpec {
         let mut whole = self.flow.clone();
@@ -416,7 +417,7 @@ impl Campaign {
             hold,
             prunes: prunes(ids_seed, commits) && self.engine == EngineKind::Sluicegate,
             inputs_max_bytes,
-            leases: Leases::of_seed(ids_seed),
+            leases: Some(Leases::of_seed(ids_seed)),
             progress: ids_seed % PROGRESS_EVERY == 1 && self.engine == EngineKind::Sluicegate,
             faults,
             faults_max,

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowId};
+use crate::mutants::mutated;
 use crate::storage::{
     Consistency, FeedQuery, FeedRows, NumberedEvent, Position, Snapshot, Storage, StorageError,
     StreamHead, StreamId, Timeline,
@@ -111,7 +112,11 @@ pub(crate) async fn read<S: Storage>(
     limit: u32,
 ) -> Result<(StreamHead, Vec<NumberedEvent>), EngineError> {
     let limit = limit.min(PAGE_ROWS_MAX);
-    let query = FeedQuery { stream: StreamId::EVENTS, filter: filter.clone(), after, limit };
+    let mut filter = filter.clone();
+    if mutated!(S72) && filter.wanted == Wanted::Leases {
+        filter.wanted = Wanted::Everything;
+    }
+    let query = FeedQuery { stream: StreamId::EVENTS, filter, after, limit };
     let mut reader = storage.snapshot(Consistency::Statement).await?;
     let FeedRows { head, events } = reader.read_feed(&query).await?;
     Ok((head.ok_or_else(missing_head)?, events))

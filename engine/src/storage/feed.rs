@@ -231,7 +231,6 @@ impl Wanted {
     pub fn leases(self) -> Option<bool> {
         match self {
             Wanted::Completions => Some(false),
-            Wanted::Leases if crate::mutants::mutated!(S72) => None,
             Wanted::Leases => Some(true),
             Wanted::Everything => None,
         }

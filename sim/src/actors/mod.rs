@@ -113,7 +113,7 @@ pub(crate) struct Stage<S> {
     /// Workers say how far they have come.
     pub(crate) progress: bool,
     /// Which kinds of events its subscribers want.
-    pub(crate) leases: Leases,
+    pub(crate) leases: Option<Leases>,
 }
 
 impl<S: Storage> Stage<S> {

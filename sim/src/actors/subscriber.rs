@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sluicegate::EngineError;
-use sluicegate::feed::{FeedEvent, FeedFilter};
+use sluicegate::feed::{FeedEvent, FeedFilter, Wanted};
 use sluicegate::identity::FlowKey;
 use sluicegate::storage::{Scope, Storage};
 
@@ -17,7 +17,7 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
         (stage.nth % 2 == 1).then(|| stage.flow.spec().namespace.as_str().into());
     let scope = Scope { namespace: namespace.clone(), ..Scope::default() };
     let name = format!("subscriber {}", stage.nth);
-    let wanted = stage.leases.wanted_by(stage.nth);
+    let wanted = stage.leases.map_or(Wanted::Completions, |leases| leases.wanted_by(stage.nth));
     let filter = FeedFilter { scope, wanted };
     let Ok(mut consumer) = stage.engine.consumer(&name, filter).await else {
         return Progress::Failed;

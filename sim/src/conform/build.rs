@@ -25,7 +25,7 @@ use super::calls::Call;
 use super::names::{NOWHERE, Names, is_name};
 use super::seen::Seen;
 use super::words::{Head, Words};
-pub(super) use feed::lease_named;
+pub(super) use feed::lease_word;
 
 /// What the clock of every schedule shows: nothing in it depends on the real one.
 pub const NOW: Timestamp = Timestamp(1_000_000_000);

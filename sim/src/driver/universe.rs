@@ -146,8 +146,8 @@ impl Universe {
         settings.lease_grace = actors::worker::LEASE;
         settings.feed.batch_rows = FEED_ROWS;
         settings.feed.page_rows = FEED_ROWS;
-        settings.feed.acquired = plan.leases.grants;
-        settings.feed.renewed = plan.leases.grants;
+        settings.feed.acquired = plan.tells_grants();
+        settings.feed.renewed = plan.tells_grants();
         settings.keep = Some(actors::operator::prune::KEEP);
         Ok(Self {
             flow: Arc::new(flow),

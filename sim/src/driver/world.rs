@@ -350,7 +350,7 @@ impl World {
                 (EngineKind::Published, _) => Judge::new().without("I10").without("I21"),
             };
         }
-        self.judge.reset(plan.leases.grants);
+        self.judge.reset(plan.tells_grants());
         self.violation = None;
         self.news = News::default();
         self.written_at = 0;

@@ -19,7 +19,7 @@ use sluicegate::mutants::Mutant;
 
 use crate::driver::{End, Outcome, Universe};
 use crate::faults::FaultKind;
-use crate::plan::{Cast, Commits, EngineKind, LaneKind, Leases, Odds, Plan};
+use crate::plan::{Cast, Commits, EngineKind, LaneKind, Odds, Plan};
 use crate::report::progress::Stopwatch;
 use crate::tape::Tape;
 
@@ -142,7 +142,7 @@ impl Settings {
             commits: Commits::Synchronous,
             inputs_max_bytes: sluicegate::flow::Limits::default().inputs_max_bytes,
             progress: false,
-            leases: Leases::default(),
+            leases: None,
             heal_after: 0,
             odds: Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
             counting: true,

@@ -247,31 +247,9 @@ mod tests {
         }
     }
 
-    pub(super) fn rejects() -> Vec<History> {
-        let story = Story::chain().grant("a");
-        let holder = story.holder("a");
-        let reported = Reported::Finished(Outcome::Succeeded);
-        let holder_of_two = Holder { attempt: 2, ..holder };
-        let zombie =
-            Observation::Reported { holder: holder_of_two, end: AttemptEnd::Completed, reported };
-        let unknown = Observation::Granted { holder: Holder { nonce: 0, ..holder } };
+    /// The feed is told too little, too much, or something else.
+    fn wrongly_told() -> Vec<History> {
         vec![
-            granted(|row| row.lease = None).ends("active without a lease"),
-            granted(|row| row.state = State::Ready).ends("lease without being active"),
-            granted(|row| row.epoch -= 1).ends("grant keeps the epoch"),
-            granted(|row| row.attempt -= 1).ends("grant keeps the attempt"),
-            completed(|commit| after(&mut commit.executions[0]).epoch -= 1)
-                .ends("end keeps the epoch"),
-            completed(|commit| commit.attempts.clear()).ends("end without a row"),
-            recorded(|attempt| attempt.epoch -= 1).ends("another epoch accepted"),
-            recorded(|attempt| attempt.nonce ^= 1).ends("another nonce accepted"),
-            recorded(|attempt| attempt.key.attempt += 1).ends("another attempt accepted"),
-            recorded(|attempt| attempt.key.incarnation += 1).ends("another incarnation accepted"),
-            expired()
-                .record("a", AttemptEnd::Completed)
-                .ends("accepted although the reaper has requeued"),
-            Story::chain().grant("a").end("a", AttemptEnd::Expired).ends("reaped too early"),
-            expired().tamper(|commit| commit.clock = None).ends("reaped without a clock"),
             expired().tamper(|commit| commit.events.clear()).ends("an expired lease is not told"),
             expired()
                 .tamper(|commit| change_told(commit, LeaseChange::Revoked))
@@ -303,6 +281,40 @@ mod tests {
                     commit.events.push((EventId(99), told.unwrap()));
                 })
                 .ends("a grant is told although none is to be"),
+        ]
+    }
+
+    pub(super) fn rejects() -> Vec<History> {
+        let mut histories = wrongly_told();
+        histories.extend(wrongly_done());
+        histories
+    }
+
+    fn wrongly_done() -> Vec<History> {
+        let story = Story::chain().grant("a");
+        let holder = story.holder("a");
+        let reported = Reported::Finished(Outcome::Succeeded);
+        let holder_of_two = Holder { attempt: 2, ..holder };
+        let zombie =
+            Observation::Reported { holder: holder_of_two, end: AttemptEnd::Completed, reported };
+        let unknown = Observation::Granted { holder: Holder { nonce: 0, ..holder } };
+        vec![
+            granted(|row| row.lease = None).ends("active without a lease"),
+            granted(|row| row.state = State::Ready).ends("lease without being active"),
+            granted(|row| row.epoch -= 1).ends("grant keeps the epoch"),
+            granted(|row| row.attempt -= 1).ends("grant keeps the attempt"),
+            completed(|commit| after(&mut commit.executions[0]).epoch -= 1)
+                .ends("end keeps the epoch"),
+            completed(|commit| commit.attempts.clear()).ends("end without a row"),
+            recorded(|attempt| attempt.epoch -= 1).ends("another epoch accepted"),
+            recorded(|attempt| attempt.nonce ^= 1).ends("another nonce accepted"),
+            recorded(|attempt| attempt.key.attempt += 1).ends("another attempt accepted"),
+            recorded(|attempt| attempt.key.incarnation += 1).ends("another incarnation accepted"),
+            expired()
+                .record("a", AttemptEnd::Completed)
+                .ends("accepted although the reaper has requeued"),
+            Story::chain().grant("a").end("a", AttemptEnd::Expired).ends("reaped too early"),
+            expired().tamper(|commit| commit.clock = None).ends("reaped without a clock"),
             Story::chain()
                 .grant("a")
                 .wait(LEASE / 2)

@@ -13,8 +13,7 @@ use sluicegate::storage::{
     ChangeId, ClaimQuery, CountQuery, Edge, EdgeFlip, EdgeKey, EdgeListing, EndedFlow, EndedScan,
     EventKey, Execution, ExecutionListing, ExecutionWrite, FedGroup, Flow, FlowListing, FlowPage,
     Grant, Group, Guarded, Input, InputQuery, MemberQuery, NewEvent, OverdueScan, Page, PlanQuery,
-    ProgressWrite, Request, ResultChange, SiblingRequest, StreamHead, StreamId, Subscription,
-    Summary, Tags, Timeline, UnnumberedQuery, UpstreamScan, Verb,
+    ProgressWrite, Request, ResultChange, SiblingRequest, Summary, Tags, UpstreamScan, Verb,
 };
 use sluicegate::summary::Counted;
 use sluicegate_sim::database::ModelMutant;

@@ -61,9 +61,9 @@ pub(super) fn arguments(verb: Verb) -> &'static [&'static str] {
 /// What an event may say of a lease.
 const LEASES: [(&str, Option<LeaseEvent>); 4] = [
     ("none", None),
-    ("released", lease(1, LeaseChange::Released)),
-    ("renewed", lease(2, LeaseChange::Renewed)),
-    ("expired", lease(2, LeaseChange::Expired)),
+    ("released", Some(lease(1, LeaseChange::Released))),
+    ("renewed", Some(lease(2, LeaseChange::Renewed))),
+    ("expired", Some(lease(2, LeaseChange::Expired))),
 ];
 
 const WANTED: [(&str, Wanted); 3] = [
@@ -72,13 +72,13 @@ const WANTED: [(&str, Wanted); 3] = [
     ("leases", Wanted::Leases),
 ];
 
-const fn lease(attempt: u32, change: LeaseChange) -> Option<LeaseEvent> {
-    Some(LeaseEvent { attempt, change, expires_at: NOW })
+const fn lease(attempt: u32, change: LeaseChange) -> LeaseEvent {
+    LeaseEvent { attempt, change, expires_at: NOW }
 }
 
-/// What an event says of a lease, by the word of an argument.
-pub(in crate::conform) fn lease_named(word: &str) -> Option<LeaseEvent> {
-    LEASES.iter().find(|(known, _)| *known == word).and_then(|(_, lease)| *lease)
+/// The word of an argument for what an event says of a lease.
+pub(in crate::conform) fn lease_word(lease: Option<LeaseEvent>) -> &'static str {
+    LEASES.iter().find(|(_, known)| *known == lease).map_or("none", |(word, _)| word)
 }
 
 impl Given<'_> {

@@ -1,15 +1,17 @@
 //! The verbs of the feed with drawn arguments.
 
-use sluicegate::storage::Verb;
+use sluicegate::storage::{EventKey, Verb};
 
 use super::{Dice, EXISTING, NOWHERE, keys, words};
-use crate::conform::build::lease_named;
+use crate::conform::build::lease_word;
 use crate::conform::names::Names;
 use crate::conform::seen::Seen;
 use crate::conform::words::Words;
 
 /// Consumers, the last of whom nobody ever makes.
 const CONSUMERS: &[&str] = &["x", "y", NOWHERE];
+/// Whom they lock: one of them more often, so that they meet.
+const LOCKED: &[&str] = &["x", "x", "x", "y", NOWHERE];
 
 /// A lock, an insert or a read.
 pub(super) fn draw(dice: &mut Dice, verb: Verb) -> Words {
@@ -30,7 +32,7 @@ pub(super) fn draw(dice: &mut Dice, verb: Verb) -> Words {
                 false => feed,
             }
         }
-        _ => words(verb).with("name", &[dice.pick(CONSUMERS)]),
+        _ => words(verb).with("name", &[dice.pick(LOCKED)]),
     }
 }
 
@@ -55,16 +57,22 @@ pub(super) fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names)
     let position = dice.pick(&["1", "2", "3", "4", "5"]);
     match verb {
         Verb::WritePositions => {
-            let incarnation = dice.below(2);
-            let lease = dice.pick(&["none", "none", "released", "renewed", "expired"]);
-            let told = lease_named(lease);
+            // The other events of the rows are of the incarnation, and say of a lease, what one does.
+            let locked: Vec<EventKey> = seen.events().iter().copied().collect();
+            let (incarnation, told) = match locked.is_empty() {
+                true => (0, None),
+                false => {
+                    let event = locked[dice.below(locked.len())];
+                    (event.incarnation, event.lease)
+                }
+            };
             let events: Vec<&str> = EXISTING
                 .iter()
                 .copied()
                 .filter(|name| {
                     seen.events().iter().any(|event| {
                         event.execution == names.execution(name)
-                            && event.incarnation as usize == incarnation
+                            && event.incarnation == incarnation
                             && event.lease == told
                     })
                 })
@@ -84,7 +92,7 @@ pub(super) fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names)
             words(verb)
                 .with("rows", &rows)
                 .with("incarnation", &[incarnation.to_string()])
-                .with("lease", &[lease])
+                .with("lease", &[lease_word(told)])
                 .with("position", &[position])
         }
         Verb::WriteStreamHead if seen.head().is_none() => draw(dice, Verb::LockStreamHead),

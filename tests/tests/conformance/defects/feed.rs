@@ -41,7 +41,9 @@ async fn feeds_that_are_wrong_are_rejected() {
         ("events_of_one_incarnation_get_places_of_their_own", |verb, rows| {
             if verb == Verb::WritePositions {
                 change::<Vec<EventPosition>>(rows, |rows| {
-                    rows.iter_mut().for_each(|row| row.key.lease = None);
+                    for row in rows.iter_mut() {
+                        row.key.lease = None;
+                    }
                 });
             }
         }),
