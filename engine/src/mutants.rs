@@ -114,6 +114,9 @@ mutants! {
     S60 "progress is accepted from an older attempt" "I7";
     S61 "a late duplicate moves progress back" "I16";
     S53 "the horizon moves past an event that stays" "I17";
+    S80 "what is given up ends without an event" "I1";
+    S81 "what can be read is given up all the same" "I9";
+    S82 "a group that is written anew is not counted again" "I3";
     S70 "the feed is not told of a lease that the reaper has ended" "I7";
     S71 "a report that ends an execution is told as a lease that was given back" "I7";
     S72 "whoever wants lease events gets every event" "I14";

@@ -55,6 +55,8 @@ pub enum Cause {
     Sibling,
     /// Its group became impossible.
     Unsatisfiable,
+    /// Its row, or its group's row, could not be read, and somebody gave it up.
+    Unreadable,
 }
 
 /// How a flow was closed; members react by it.

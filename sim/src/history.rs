@@ -233,6 +233,13 @@ pub enum Observation {
         /// What was shown, in order, all pages together.
         flows: Vec<FlowKey>,
     },
+    /// A call to give an execution up was acknowledged.
+    GivenUp {
+        /// Which execution.
+        execution: ExecutionId,
+        /// How it had ended before; `None` if it has failed by this.
+        ended: Option<Outcome>,
+    },
     /// A reader was shown the executions that match a filter, while nothing moved.
     ListedExecutions {
         /// Partitions, namespace and tag.

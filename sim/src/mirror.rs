@@ -93,6 +93,8 @@ pub struct Mirror {
     positions: Vec<EventPosition>,
     forgotten: Forgotten,
     damaged: BTreeSet<Damaged>,
+    /// What of it the last commit has written anew.
+    mended: Vec<Damaged>,
     pruned: Pruned,
     commits: u64,
     clock_highest: Timestamp,
@@ -124,6 +126,7 @@ impl Mirror {
         self.positions.clear();
         self.forgotten = Forgotten::default();
         self.damaged.clear();
+        self.mended.clear();
         self.pruned.clear();
         self.commits = 0;
         self.clock_highest = Timestamp::default();
@@ -153,6 +156,7 @@ impl Mirror {
             let (count, kind) = (before + 1, event.kind);
             self.events.put(Events { key, count, kind, commit: self.commits });
         }
+        self.mend(commit);
         self.positions.extend_from_slice(&commit.positions);
         self.prune(commit);
     }

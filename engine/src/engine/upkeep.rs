@@ -1,12 +1,13 @@
-//! The calls of the public handle that keep a database in order and note things on flows. Never
-//! moves an execution.
+//! The calls of the public handle that keep a database in order, the exits of quarantine among
+//! them, and note things on flows. Never brings on what can be read.
 
+use crate::operations::give_up::{GiveUp, GivenUp};
 use std::sync::Arc;
 
 use super::Engine;
-use crate::environment::Environment;
+use crate::environment::{Environment, Notice};
 use crate::error::EngineError;
-use crate::identity::{FlowId, RequestId};
+use crate::identity::{ExecutionId, FlowId, RequestId};
 use crate::operations::tag::{self, SetTag};
 use crate::reconcile::{self, FailingRow, Visited, retention};
 use crate::storage::{Consistency, Scope, Snapshot, Storage};
@@ -25,6 +26,28 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// is mended.
     pub fn retry_failing(&self, row: Visited) {
         self.failing.forget(row);
+    }
+
+    /// Gives up an execution whose row, or whose group's row, cannot be read: it ends as failed,
+    /// whatever it was doing, and what could not be read is written anew; what depends on it goes
+    /// on. One that had ended keeps how. The reason is kept with the request.
+    ///
+    /// Repeated with the same request id it answers the same. Errors: `ExecutionNotFound`;
+    /// `Refused` if both rows can be read; `Unreadable` if nobody can tell its flow, its incarnation
+    /// or how it ended, or an edge into it cannot be read: that is mended by hand; `Conflict` if the
+    /// request id stands for another call.
+    pub async fn give_up(
+        &self,
+        execution: ExecutionId,
+        reason: &str,
+        request: RequestId,
+    ) -> Result<GivenUp, EngineError> {
+        let body = GiveUp { execution, reason: reason.into(), request };
+        let done =
+            transact(&self.storage, &self.environment, &self.settings.budget, &body).await??;
+        self.failing.forget(Visited::Unreadable(execution));
+        self.environment.notify(Notice { partition: execution.partition });
+        Ok(done)
     }
 
     /// One tick of retention: takes away events, and then flows, that are over for at least

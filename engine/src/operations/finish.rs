@@ -33,8 +33,9 @@ pub(crate) fn finished(
     cause: Cause,
     now: Timestamp,
 ) -> Execution {
+    // What is given up may have stood anywhere.
     ensure_rule!(
-        before.state.may_become(State::Terminal(outcome)),
+        cause == Cause::Unreadable || before.state.may_become(State::Terminal(outcome)),
         "{} may not become {}",
         before.state.name(),
         outcome.name()
@@ -140,6 +141,20 @@ pub(crate) async fn write<T: Transaction>(
         transaction.insert_events(&events).await?;
     }
     Ok(if mutated!(P63) { BTreeSet::new() } else { moved })
+}
+
+/// Writes the move of a locked execution that cannot be read, all of its row anew, and tells the
+/// projector.
+pub(crate) async fn record_anew<T: Transaction>(transaction: &mut T, one: &Move) -> Result<()> {
+    if let Some(attempt) = &one.attempt {
+        transaction.insert_attempts(std::slice::from_ref(attempt)).await?;
+    }
+    transaction.mend_executions(&[one.after]).await?;
+    let events: Vec<NewEvent> = one.events().collect();
+    if !mutated!(S80) {
+        transaction.insert_events(&events).await?;
+    }
+    record_changes(transaction, &BTreeSet::from([one.after.flow_key()])).await
 }
 
 /// Tells the projector which flows had executions moved.

@@ -8,6 +8,7 @@ pub(crate) mod complete_and_claim;
 pub mod describe;
 pub mod extend;
 pub(crate) mod finish;
+pub mod give_up;
 pub mod inputs;
 pub mod list;
 pub(crate) mod progress;

@@ -31,7 +31,7 @@ codes! {
     }
     cause cause_of Cause CAUSES {
         Handler = 1, AttemptsExhausted = 2, Deadline = 3, Operator = 4, Flow = 5, Sibling = 6,
-        Unsatisfiable = 7
+        Unsatisfiable = 7, Unreadable = 8
     }
     close_policy close_policy_of ClosePolicy CLOSE_POLICIES {
         FlowOnly = 1, CancelPending = 2, CancelAll = 3

@@ -5,6 +5,7 @@
 mod edges;
 mod feed;
 mod listings;
+mod remains;
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub(super) trait Columns {
         column: &'static str,
         read: impl FnOnce(&[u8]) -> Option<T>,
     ) -> Result<Option<T>>;
+    /// Begins with the first column again.
+    fn rewind(&mut self);
     /// The table that the next columns belong to.
     fn table(&mut self) -> &mut &'static str;
 }

@@ -25,6 +25,7 @@ pub mod listings;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod progress;
+pub mod remains;
 pub mod requests;
 pub mod rows;
 pub mod schema;
@@ -44,6 +45,7 @@ pub use guard::Guarded;
 pub use inputs::*;
 pub use listings::*;
 pub use progress::*;
+pub use remains::Remains;
 pub use requests::*;
 pub use rows::*;
 pub use summaries::*;

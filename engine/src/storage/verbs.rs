@@ -141,6 +141,22 @@ macro_rules! with_verbs {
             /// Those of the executions that still have a pending out-edge, in id order, each once.
             WithPendingEdges with_pending_edges: Read, edge,
                 (upstreams: [$crate::identity::ExecutionId]) -> Vec<$crate::identity::ExecutionId>;
+            /// Locks groups as `lock_groups` does, and returns each with what of it can be read: one
+            /// that cannot be read fails no other.
+            HoldGroups hold_groups: Lock, edge_group,
+                (keys: [$crate::identity::ExecutionId])
+                -> Vec<$crate::storage::Remains<$crate::storage::Group>>;
+            /// Locks executions as `lock_executions` does, and returns each with what of it can be
+            /// read: one that cannot be read fails no other. One of which nobody can tell the flow,
+            /// the incarnation or how it ended is unreadable.
+            HoldExecutions hold_executions: Lock, execution,
+                (keys: [$crate::identity::ExecutionId])
+                -> Vec<$crate::storage::Remains<$crate::storage::Execution>>;
+            /// Writes locked executions anew, whatever they held, the retry policy too; lease,
+            /// suspension and progress go, the flow, the definition and the result stay. Returns
+            /// how many it found.
+            MendExecutions mend_executions: Write, execution,
+                (rows: [$crate::storage::Execution]) -> u64;
             /// Asks for sibling cancellation; a request that exists stays.
             InsertSiblingRequests insert_sibling_requests: Insert, sibling_request,
                 (rows: [$crate::storage::SiblingRequest]) -> ();

@@ -4,6 +4,7 @@
 
 mod cancel_execution;
 mod cancel_flow;
+mod give_up;
 pub(crate) mod prune;
 mod replay;
 mod set_policy;
@@ -64,6 +65,15 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
     let Some(flow) = world(|world| world.told_flow) else { return Progress::Idle };
     let wait = choose(Site::Operate, 5, Chance::Even);
     SimEnvironment { actor: stage.actor }.sleep(WAITS[usize::from(wait)]).await;
+    // Asked only where something is damaged.
+    if let Some(execution) = give_up::candidate()
+        && choose(Site::Operate, 2, Chance::Even) == 1
+    {
+        return match give_up::act(stage, execution).await {
+            true => Progress::Worked,
+            false => Progress::Failed,
+        };
+    }
     let share = match choose(Site::Operate, SHARES + 1, Chance::Even) {
         0 => return Progress::Done,
         share => share - 1,

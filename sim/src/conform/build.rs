@@ -66,6 +66,9 @@ pub fn call(given: &Given<'_>) -> Built<Call> {
         Verb::ReadGrants => Call::ReadGrants(given.names.request(given.name("request")?)),
         Verb::ClaimExecutions => Call::ClaimExecutions(given.claim()?),
         Verb::LockExecutions => Call::LockExecutions(given.executions("keys")?),
+        Verb::HoldExecutions => Call::HoldExecutions(given.executions("keys")?),
+        Verb::HoldGroups => Call::HoldGroups(given.executions("keys")?),
+        Verb::MendExecutions => Call::MendExecutions(given.rows(|row| given.mended(row))?),
         Verb::TakeExecutions => Call::TakeExecutions(given.executions("keys")?),
         Verb::WriteExecutions => Call::WriteExecutions(given.rows(|row| given.write(row))?),
         Verb::InsertAttempts | Verb::WriteProgress => attempts::call(given, verb)?,
@@ -183,7 +186,9 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         Verb::ReadMembers => &["flow", "after", "limit"],
         Verb::ReadGrants => &["request"],
         Verb::ClaimExecutions => &["request", "lanes", "kinds", "limit", "now", "worker"],
-        Verb::LockExecutions
+        Verb::HoldExecutions
+        | Verb::HoldGroups
+        | Verb::LockExecutions
         | Verb::TakeExecutions
         | Verb::LockGroups
         | Verb::ReadGroups
@@ -198,6 +203,7 @@ pub fn arguments(verb: Verb) -> &'static [&'static str] {
         Verb::InsertAttempts => &["rows", "number", "end"],
         Verb::ReadAttempt => &["key", "number"],
         Verb::ResolveEdges => &["rows", "to"],
+        Verb::MendExecutions => &["rows"],
         Verb::ResetEdges => &["rows"],
         Verb::WriteGroups => &["rows", "satisfied", "unsatisfied", "decision"],
         Verb::InsertSiblingRequests | Verb::DeleteSiblingRequests => &["rows", "flow"],

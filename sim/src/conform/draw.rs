@@ -282,8 +282,10 @@ fn draw_lock(dice: &mut Dice, verb: Verb) -> Words {
         Verb::LockStreamHead | Verb::LockUnnumberedEvents | Verb::LockSubscription => {
             feed::draw(dice, verb)
         }
-        Verb::LockGroups => words(verb).with("keys", &keys(dice, &["c", "d", "n1"], 2)),
-        Verb::LockExecutions | Verb::TakeExecutions => {
+        Verb::LockGroups | Verb::HoldGroups => {
+            words(verb).with("keys", &keys(dice, &["c", "d", "n1"], 2))
+        }
+        Verb::LockExecutions | Verb::HoldExecutions | Verb::TakeExecutions => {
             let mut of = EXISTING.to_vec();
             of.extend(["n1", "n2"]);
             words(verb).with("keys", &keys(dice, &of, 3))
@@ -387,7 +389,10 @@ fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names) -> Words {
         Verb::WritePositions | Verb::WriteStreamHead | Verb::WriteSubscription => {
             feed::draw_write(dice, verb, seen, names)
         }
-        Verb::WriteExecutions if executions.is_empty() => draw_lock(dice, Verb::LockExecutions),
+        Verb::WriteExecutions | Verb::MendExecutions if executions.is_empty() => {
+            draw_lock(dice, Verb::LockExecutions)
+        }
+        Verb::MendExecutions => words(verb).with("rows", &keys(dice, &executions, 2)),
         Verb::WriteProgress => progress::draw(dice, verb, &executions),
         Verb::WriteExecutions => {
             let rows = keys(dice, &executions, 2);

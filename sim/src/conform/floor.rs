@@ -75,6 +75,7 @@ const EXCEPTIONS: &[(Verb, Cell, bool, &str)] = &[
     (Verb::ScanSiblingRequests, Cell::RowGone, false, "it names no row"),
     (Verb::LockUnnumberedEvents, Cell::RowGone, false, "it names no row"),
     (Verb::ClaimExecutions, Cell::RowGone, false, "it names no row"),
+    (Verb::MendExecutions, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::WriteGroups, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::ResetEdges, Cell::GuardFalse, false, "it guards nothing but the key"),
     (Verb::WriteJoins, Cell::GuardFalse, false, "it guards nothing but the key"),

@@ -99,6 +99,19 @@ impl Seen {
             (_, Reply::LockExecutions(rows) | Reply::TakeExecutions(rows)) => {
                 self.executions.extend(rows.iter().map(|row| (row.id, *row)));
             }
+            (_, Reply::HoldExecutions(rows)) => {
+                self.executions.extend(rows.iter().map(|held| (held.row.id, held.row)));
+            }
+            (_, Reply::HoldGroups(rows)) => {
+                self.groups.extend(rows.iter().map(|held| (held.row.downstream, held.row)));
+            }
+            (Call::MendExecutions(rows), Reply::MendExecutions(_)) => {
+                for row in rows {
+                    if let Some(seen) = self.executions.get_mut(&row.id) {
+                        *seen = *row;
+                    }
+                }
+            }
             (_, Reply::ClaimExecutions(grants)) => {
                 let rows = grants.iter().map(|grant| (grant.execution.id, grant.execution));
                 self.executions.extend(rows);

@@ -4,7 +4,7 @@
 use sluicegate::storage::{EventPosition, Execution};
 
 use crate::history::{Change, Commit};
-use crate::mirror::Closing;
+use crate::mirror::{Closing, Damaged};
 
 use super::Database;
 use super::mutants::mutated;
@@ -82,7 +82,7 @@ impl Database {
         let slot = target.slot;
         match target.table {
             TableName::Execution => self.settle_execution(slot, commit),
-            TableName::Group => change(&mut self.groups, slot, &mut commit.groups),
+            TableName::Group => self.settle_group(slot, commit),
             TableName::Edge => change(&mut self.edges, slot, &mut commit.edges),
             TableName::Flow => change(&mut self.flows, slot, &mut commit.flows),
             TableName::Summary => change(&mut self.summaries, slot, &mut commit.summaries),
@@ -126,6 +126,14 @@ impl Database {
         }
     }
 
+    fn settle_group(&mut self, slot: Slot, commit: &mut Commit) -> bool {
+        let written = change(&mut self.groups, slot, &mut commit.groups);
+        if let Some(group) = self.groups.row(slot).committed.filter(|_| written) {
+            self.mended(Damaged::GroupUnreadable(group.downstream));
+        }
+        written
+    }
+
     fn settle_event(&mut self, slot: Slot, commit: &mut Commit) -> bool {
         let Some(Replaced { before }) = self.events.settle(slot) else { return false };
         let Some(after) = self.events.row(slot).committed.as_ref() else {
@@ -151,6 +159,9 @@ impl Database {
         self.sets.moved(slot, before.as_ref(), after);
         let execution = |member: &Member| -> Execution { member.execution };
         let (before, after) = (before.as_ref().map(execution), after.map(execution));
+        if let Some(row) = after {
+            self.mended(Damaged::ExecutionUnreadable(row.id));
+        }
         commit.executions.push(Change { before, after });
         true
     }

@@ -14,7 +14,7 @@ use super::Database;
 use crate::mirror::Damaged;
 
 /// What errors say of such a row.
-const HOLDS: &str = "a column holds 9";
+pub(super) const HOLDS: &str = "a column holds 9";
 
 impl Database {
     /// The groups that have not decided and that nobody has locked, in id order.
@@ -53,6 +53,11 @@ impl Database {
                 self.unreadable.insert(unreadable);
             }
         }
+    }
+
+    /// A row was written anew, and can be read again.
+    pub(super) fn mended(&mut self, row: Damaged) {
+        self.unreadable.remove(&row);
     }
 
     /// The error of a statement whose reply holds a row that cannot be read.

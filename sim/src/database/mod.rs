@@ -20,6 +20,7 @@ mod listings;
 mod locks;
 mod mutants;
 mod reads;
+mod remains;
 mod replay;
 mod retention;
 mod rows;

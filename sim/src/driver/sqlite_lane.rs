@@ -14,10 +14,10 @@ use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::mutants::{self, Mutant};
 use sluicegate::storage::sqlite::{Offload, SqliteOptions, SqliteStorage};
 use sluicegate::storage::{
-    Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventKey, ExecutionWrite,
-    Flow, Grant, Group, Inserted, NewEvent, NewExecution, ProgressWrite, Request, RequestKey,
-    Result, SiblingRequest, Snapshot, Storage, StorageError, StreamHead, Submission, Subscription,
-    Summary, Transaction, Verb,
+    Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventKey, Execution,
+    ExecutionWrite, Flow, Grant, Group, Inserted, NewEvent, NewExecution, ProgressWrite, Request,
+    RequestKey, Result, SiblingRequest, Snapshot, Storage, StorageError, StreamHead, Submission,
+    Subscription, Summary, Transaction, Verb,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
@@ -420,6 +420,9 @@ impl Note for Touched {
     }
     fn write_executions(&mut self, _: &[ExecutionWrite], reply: &Vec<ExecutionId>) {
         self.executions.extend(reply);
+    }
+    fn mend_executions(&mut self, rows: &[Execution], _: &u64) {
+        self.executions.extend(rows.iter().map(|row| row.id));
     }
     fn write_progress(&mut self, row: &ProgressWrite, _: &u64) {
         self.executions.insert(row.key);

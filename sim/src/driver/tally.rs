@@ -75,6 +75,7 @@ sometimes! {
     PoisonKilledAgain "an execution that had killed a worker killed another one";
     EventLost "the row of a completion event was deleted";
     RowDamaged "a row was deleted, or made unreadable";
+    GivenUp "an operator gave up what could not be read";
     LateInput "an edge with a name was satisfied after its join had decided";
     InputsPassed "a worker was passed inputs along with its lease";
     InputsPaged "a worker read its inputs in pages";

@@ -168,6 +168,7 @@ impl Trace {
                 0x8_0e00 | holder.epoch << 20 | sequence << 40
             }
             Observation::Granted { holder } => 0x8_0300 | holder.epoch << 20,
+            Observation::GivenUp { ended, .. } => 0x8_0f00 | u64::from(ended.is_some()) << 20,
             Observation::ListedFlows { flows, .. } => 0x8_0400 | (flows.len() as u64) << 20,
             Observation::ListedExecutions { executions, .. } => {
                 0x8_0500 | (executions.len() as u64) << 20

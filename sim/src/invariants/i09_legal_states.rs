@@ -5,8 +5,6 @@ use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{Attempt, AttemptEnd, Execution, Flow, Group, Reported, Resumed};
 
 use super::{Context, Invariant, Verdict, started_again};
-use crate::history::Change;
-use crate::mirror::Damaged;
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I9",
@@ -30,6 +28,7 @@ fn check(context: &Context<'_>) -> Verdict {
             true => replayable(context, before, after),
             false => reachable(before, after) && gains_an_edge(context, before, after),
         };
+        let reached = reached || is_given_up(context, before, after);
         if !reached || !ends_consistently(context, before, after) {
             return Err(format!("an execution can not come from {before:?} to {after:?}"));
         }
@@ -38,7 +37,10 @@ fn check(context: &Context<'_>) -> Verdict {
     check_unreadable(context)?;
     for change in &context.commit.groups {
         let Some(after) = change.after else { continue };
-        if !is_group(&after) || change.before.is_some_and(|before| !keeps_policy(&before, &after)) {
+        let kept = |before: Group| {
+            keeps_policy(&before, &after) || context.mirror.has_mended_group(after.downstream)
+        };
+        if !is_group(&after) || !change.before.is_none_or(kept) {
             return Err(format!("a group is not legal: {:?}, {after:?}", change.before));
         }
     }
@@ -51,25 +53,45 @@ fn check(context: &Context<'_>) -> Verdict {
     Ok(())
 }
 
-/// What cannot be read is not written either: it would be by a value that was made up.
+/// What cannot be read is not written either, by a value that was made up, unless an operator gives
+/// it up.
 fn check_unreadable(context: &Context<'_>) -> Verdict {
-    let commit = context.commit;
-    for damaged in context.mirror.damaged() {
+    for damaged in context.mirror.mended() {
         let id = damaged.execution();
-        let written = match damaged {
-            Damaged::ExecutionUnreadable(_) => {
-                commit.executions.iter().any(|row| row.before.is_some_and(|row| row.id == id))
-            }
-            Damaged::GroupUnreadable(_) | Damaged::GroupGone(_) => {
-                let after = |row: &Change<Group>| row.after.is_some_and(|row| row.downstream == id);
-                commit.groups.iter().any(after)
-            }
+        let mut moves = context.moved().filter(|(_, after)| after.id == id);
+        let done = match moves.next() {
+            Some((before, after)) => is_given_up(context, before, after),
+            None => context.mirror.execution(id).is_some_and(|row| row.state.is_terminal()),
         };
-        if written {
+        if !done {
             return Err(format!("{damaged:?}, and was written all the same"));
         }
     }
+    for (before, after) in context.moved() {
+        let given_up = after.cause == Some(Cause::Unreadable) && before.cause != after.cause;
+        if given_up && !is_given_up(context, before, after) {
+            return Err(format!("given up although it can be read: {before:?}, {after:?}"));
+        }
+    }
     Ok(())
+}
+
+/// What cannot be read, or waits for what cannot, fails by an act of an operator alone.
+fn is_given_up(context: &Context<'_>, before: &Execution, after: &Execution) -> bool {
+    let mended = context.mirror.mended().iter().any(|row| row.execution() == after.id);
+    let expected = Execution {
+        state: State::Terminal(Outcome::Failed),
+        cause: Some(Cause::Unreadable),
+        epoch: before.epoch + 1,
+        lease: None,
+        finished_at: after.finished_at,
+        propagated: !before.has_out,
+        resumed: after.resumed,
+        progress: after.progress,
+        retry: after.retry,
+        ..*before
+    };
+    mended && !before.state.is_terminal() && expected == *after
 }
 
 fn is_newborn(row: &Execution) -> bool {
@@ -203,7 +225,9 @@ fn ends_consistently(context: &Context<'_>, before: &Execution, after: &Executio
     };
     let explained = match outcome {
         Outcome::Succeeded => cause == Cause::Handler,
-        Outcome::Failed => matches!(cause, Cause::Handler | Cause::AttemptsExhausted),
+        Outcome::Failed => {
+            matches!(cause, Cause::Handler | Cause::AttemptsExhausted | Cause::Unreadable)
+        }
         Outcome::Cancelled => matches!(cause, Cause::Operator | Cause::Flow | Cause::Sibling),
         Outcome::Expired => matches!(cause, Cause::AttemptsExhausted | Cause::Deadline),
         Outcome::Skipped => matches!(cause, Cause::Handler | Cause::Unsatisfiable),
@@ -243,6 +267,7 @@ fn leads_to(attempt: &Attempt, row: &Execution) -> bool {
             matches!(state, Ready | Active | Terminal(Failed | Cancelled))
         }
         AttemptEnd::Expired => matches!(state, Ready | Active | Terminal(Expired | Cancelled)),
+        AttemptEnd::Revoked if row.cause == Some(Cause::Unreadable) => state == Terminal(Failed),
         AttemptEnd::Revoked => state == Terminal(Cancelled),
         AttemptEnd::Suspended => state == State::Suspended,
     };
@@ -262,6 +287,7 @@ mod tests {
     use sluicegate::storage::{AttemptEnd, Execution, Group, Reported};
     use sluicegate::time::Timestamp;
 
+    use crate::invariants::Judge;
     use crate::invariants::testing::{History, Story, after};
     use crate::mirror::Damaged;
 
@@ -403,12 +429,27 @@ mod tests {
         grouped(move |group| group.policy = policy).ends("quorum out of range")
     }
 
-    fn damaged() -> [History; 2] {
+    #[test]
+    fn what_cannot_be_read_may_be_given_up() {
+        let waits = || Story::chain().damaged("a", Damaged::ExecutionUnreadable);
+        for history in
+            [waits().give_up("a").ends("waiting"), waits().give_up("a").hop(&["a"]).ends("hop")]
+        {
+            assert_eq!(history.judge(Judge::new().only("I9")), Ok(()));
+        }
+    }
+
+    fn damaged() -> [History; 4] {
         [
             Story::chain()
                 .damaged("a", Damaged::ExecutionUnreadable)
                 .grant("a")
                 .ends("granted although it cannot be read"),
+            Story::chain().give_up("a").ends("given up although it can be read"),
+            Story::chain()
+                .damaged("b", Damaged::GroupUnreadable)
+                .give_up("a")
+                .ends("given up for another that cannot be read"),
             Story::chain()
                 .grant("a")
                 .complete("a", Outcome::Succeeded)

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{Context, Hearing, Invariant, Quiescent, Verdict, lease_granted, started_again};
 use crate::history::{Change, Observation};
-use crate::mirror::{Closing, Mirror};
+use crate::mirror::{Closing, Events, Mirror};
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I12",
@@ -234,18 +234,26 @@ fn hear(hearing: &Hearing<'_>) -> Verdict {
                 false => Err(format!("{:?}, but the flow is {row:?}", hearing.observation)),
             }
         }
+        Observation::GivenUp { execution, ended } => {
+            let row = hearing.mirror.execution(*execution);
+            let outcome = ended.unwrap_or(Outcome::Failed);
+            let stands = row.is_some_and(|row| {
+                let given_up = ended.is_some() || row.cause == Some(Cause::Unreadable);
+                let now = row.state == State::Terminal(outcome) && given_up;
+                now || has_ended_before(hearing.mirror, row, outcome)
+            });
+            match stands {
+                true => Ok(()),
+                false => Err(format!("{:?}, but it is {row:?}", hearing.observation)),
+            }
+        }
         Observation::ExecutionCancelled { execution, ended } => {
             let row = hearing.mirror.execution(*execution);
             let outcome = ended.unwrap_or(Outcome::Cancelled);
             let stands = row.is_some_and(|row| {
                 let by_operator = ended.is_some() || row.cause == Some(Cause::Operator);
-                // A replay may have started it again since.
-                let earlier = |life| {
-                    let events = hearing.mirror.events(*execution, life);
-                    events.is_some_and(|events| events.outcome() == Some(outcome))
-                };
-                (row.state == State::Terminal(outcome) && by_operator)
-                    || (0..row.incarnation).any(earlier)
+                let now = row.state == State::Terminal(outcome) && by_operator;
+                now || has_ended_before(hearing.mirror, row, outcome)
             });
             match stands {
                 true => Ok(()),
@@ -266,6 +274,12 @@ fn check_rest(rest: &Quiescent<'_>) -> Verdict {
         None => Ok(()),
         Some(flow) => Err(format!("flow {} is being cancelled for ever", flow.id)),
     }
+}
+
+/// A replay may have started it again since.
+fn has_ended_before(mirror: &Mirror, row: &Execution, outcome: Outcome) -> bool {
+    let ended = |life| mirror.events(row.id, life).and_then(Events::outcome) == Some(outcome);
+    (0..row.incarnation).any(ended)
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ fn node(mirror: &Mirror, row: &Execution) -> Node {
     let observed = match (reported, row.cause) {
         (Some(Reported::Finished(outcome)), _) => Observed::Ran(outcome),
         (_, Some(Cause::Deadline)) => Observed::Ended(Outcome::Expired),
+        (_, Some(Cause::Unreadable)) => Observed::Ended(Outcome::Failed),
         (_, Some(Cause::Operator | Cause::Flow | Cause::Sibling)) => {
             Observed::Ended(Outcome::Cancelled)
         }

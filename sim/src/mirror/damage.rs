@@ -7,6 +7,7 @@ use sluicegate::identity::ExecutionId;
 use sluicegate::storage::Edge;
 
 use super::Mirror;
+use crate::history::Commit;
 
 /// A damaged row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -58,6 +59,39 @@ impl Mirror {
     /// The damaged rows.
     pub fn damaged(&self) -> &BTreeSet<Damaged> {
         &self.damaged
+    }
+
+    /// Whoever writes a row anew has mended it: what was damaged and is written is not any more.
+    pub(super) fn mend(&mut self, commit: &Commit) {
+        self.mended.clear();
+        if self.damaged.is_empty() {
+            return;
+        }
+        let executions = commit.executions.iter().filter_map(|change| change.after.as_ref());
+        let groups = commit.groups.iter().filter_map(|change| change.after.as_ref());
+        let written = executions
+            .map(|row| Damaged::ExecutionUnreadable(row.id))
+            .chain(groups.clone().map(|group| Damaged::GroupUnreadable(group.downstream)))
+            .chain(groups.map(|group| Damaged::GroupGone(group.downstream)));
+        for row in written {
+            if self.damaged.remove(&row) {
+                self.mended.push(row);
+            }
+        }
+    }
+
+    /// The damaged rows that the last commit has written anew.
+    pub fn mended(&self) -> &[Damaged] {
+        &self.mended
+    }
+
+    /// True if the last commit has written the group of that downstream anew.
+    pub fn has_mended_group(&self, downstream: ExecutionId) -> bool {
+        let of_group = |row: &Damaged| match row {
+            Damaged::GroupGone(id) | Damaged::GroupUnreadable(id) => *id == downstream,
+            Damaged::ExecutionUnreadable(_) => false,
+        };
+        self.mended.iter().any(of_group)
     }
 
     /// What waits for an operator, on account of damaged rows.

@@ -120,6 +120,7 @@ impl Mirror {
             | Observation::Granted { holder }
             | Observation::Passed { holder, .. } => (None, Some(holder.execution)),
             Observation::ExecutionCancelled { execution, .. }
+            | Observation::GivenUp { execution, .. }
             | Observation::Resumed { execution, .. } => (None, Some(execution)),
             Observation::ListedFlows { .. }
             | Observation::ListedExecutions { .. }

@@ -244,6 +244,13 @@ impl Story<'_> {
                 ReplayScope::All => "calls for a replay of everything".to_owned(),
                 ReplayScope::Failed => "calls for a replay of what failed".to_owned(),
             },
+            Observation::GivenUp { execution, ended } => {
+                let name = self.names.execution(*execution);
+                match ended {
+                    None => format!("is told that {name} was given up"),
+                    Some(outcome) => format!("is told that {name} had ended: {}", outcome.name()),
+                }
+            }
             Observation::Replayed { members, .. } => {
                 format!("is told that {} executions start again", members.len())
             }

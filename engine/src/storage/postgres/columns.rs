@@ -90,6 +90,10 @@ impl decode::Columns for Columns<'_> {
         self.read(column, read)
     }
 
+    fn rewind(&mut self) {
+        self.next = 0;
+    }
+
     fn table(&mut self) -> &mut &'static str {
         &mut self.table
     }

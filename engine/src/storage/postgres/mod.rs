@@ -18,6 +18,7 @@ mod notices;
 mod options;
 mod parameters;
 mod pool;
+mod remains;
 mod replay;
 mod retention;
 mod snapshot;

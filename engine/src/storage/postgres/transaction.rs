@@ -20,6 +20,7 @@ use super::lent::Lent;
 use super::link::Link;
 use super::parameters::Parameters;
 use super::pool::{Begin, Shared};
+use super::remains::{hold_executions, hold_groups, mend_executions};
 use super::replay::{read_standings, reset_edges};
 use super::retention::{
     count_events, delete_attempts, delete_edges, delete_events, delete_executions, delete_flow,

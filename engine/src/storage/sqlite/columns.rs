@@ -108,6 +108,10 @@ impl decode::Columns for Columns<'_> {
         self.optional(column, |value| read(value.as_blob().ok()?))
     }
 
+    fn rewind(&mut self) {
+        self.next = 0;
+    }
+
     fn table(&mut self) -> &mut &'static str {
         &mut self.table
     }

@@ -15,6 +15,7 @@ mod listings;
 mod migrate;
 mod offload;
 mod pool;
+mod remains;
 mod replay;
 mod retention;
 mod snapshot;

@@ -21,6 +21,7 @@ use super::inputs::read_inputs;
 use super::lent::Lent;
 use super::offload::{self, Effort, Rows};
 use super::pool::{Held, Role, Session, Shared};
+use super::remains::{hold_executions, hold_groups, mend_executions};
 use super::replay::{read_standings, reset_edges};
 use super::retention::{
     count_events, delete_attempts, delete_edges, delete_events, delete_executions, delete_flow,

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::state::Outcome;
-use sluicegate::storage::{Attempt, AttemptEnd, ProgressMark, ProgressWrite, Reported, Verb};
+use sluicegate::state::{Cause, Outcome, State};
+use sluicegate::storage::{
+    Attempt, AttemptEnd, Execution, ProgressMark, ProgressWrite, Reported, Verb,
+};
 
 use super::{Built, Call, Given, NOW, STALE};
 
@@ -27,6 +29,21 @@ impl Given<'_> {
         let value = Arc::from(format!("{name}{sequence}").as_bytes());
         let progress = ProgressMark { attempt, sequence };
         Ok(ProgressWrite { key: before.id, epoch, progress, value })
+    }
+
+    /// An execution that the transaction has locked, as one that was given up.
+    pub(super) fn mended(&self, name: &str) -> Built<Execution> {
+        let before = self.locked(name)?;
+        Ok(Execution {
+            state: State::Terminal(Outcome::Failed),
+            cause: Some(Cause::Unreadable),
+            epoch: before.epoch + 1,
+            lease: None,
+            resumed: None,
+            progress: None,
+            finished_at: Some(NOW),
+            ..before
+        })
     }
 
     fn attempt(&self, name: &str) -> Built<Attempt> {

@@ -1,6 +1,10 @@
 //! Damaged rows in hand-made histories.
 
+use sluicegate::state::{Cause, Outcome};
+
+use super::rows::finish;
 use super::{Step, Story, id};
+use crate::history::Commit;
 use crate::mirror::Damaged;
 
 impl Story {
@@ -8,5 +12,16 @@ impl Story {
     pub(crate) fn damaged(mut self, name: &str, what: fn(super::ExecutionId) -> Damaged) -> Story {
         self.steps.push(Step::Damaged(what(id(name))));
         self
+    }
+
+    /// An operator gives an execution up that has no lease.
+    pub(crate) fn give_up(self, name: &str) -> Story {
+        let mut commit = Commit::default();
+        let (outcome, now) = (Outcome::Failed, self.now);
+        commit.events.push(self.completion(name, outcome));
+        commit
+            .executions
+            .push(self.change(name, |row| finish(row, outcome, Cause::Unreadable, now)));
+        self.commit(commit)
     }
 }

@@ -229,5 +229,6 @@ fn why(cause: Cause) -> &'static str {
         Cause::Flow => "its flow was cancelled",
         Cause::Sibling => "its siblings were enough",
         Cause::Unsatisfiable => "its join is impossible",
+        Cause::Unreadable => "it could not be read, and was given up",
     }
 }

@@ -1,0 +1,133 @@
+//! Rows of which what can be read is read: each column by itself, and for one that holds what no
+//! engine writes, what stands there in a new row.
+
+use super::{Columns, FromColumns, Read, corrupt, execution_id, row_of};
+use crate::identity::{ExecutionId, FlowId, RequestId};
+use crate::policy::{Decision, JoinPolicy};
+use crate::retry::RetryPolicy;
+use crate::state::State;
+use crate::storage::codes;
+use crate::storage::{Execution, Group, Lease, Remains, Result, StorageError};
+use crate::time::Timestamp;
+
+/// Reads a row strictly, or else what can be read of it.
+fn read<C: Columns, T: FromColumns>(
+    row: &mut C,
+    remains: impl FnOnce(&mut C) -> Result<T>,
+) -> Result<Remains<T>> {
+    match T::from_columns(row) {
+        Ok(row) => Ok(Remains { row, unreadable: None }),
+        Err(StorageError::Unreadable(_, reason)) => {
+            row.rewind();
+            Ok(Remains { row: remains(row)?, unreadable: Some(reason) })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl FromColumns for Remains<Execution> {
+    const TABLE: &'static str = "execution";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        read(row, |row| {
+            let id = execution_id(row, "id")?;
+            row_of(id, execution(row, id))
+        })
+    }
+}
+
+impl FromColumns for Remains<Group> {
+    const TABLE: &'static str = "edge_group";
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        read(row, |row| {
+            let downstream = execution_id(row, "downstream")?;
+            row_of(downstream, group(row, downstream))
+        })
+    }
+}
+
+fn count(row: &mut impl Columns, column: &'static str) -> Result<u32> {
+    Ok(row.integer(column)?.and_then(|value| value.try_into().ok()).unwrap_or(0))
+}
+
+fn skip(row: &mut impl Columns, columns: &[&'static str]) -> Result<()> {
+    columns.iter().try_for_each(|column| row.integer(column).map(drop))
+}
+
+/// Errors: where nobody can tell the flow, the incarnation, or how it ended.
+fn execution(row: &mut impl Columns, id: ExecutionId) -> Result<Execution> {
+    let flow = FlowId(row.id("flow")?);
+    let code = row.integer("state")?;
+    let cause = row.integer("cause")?.and_then(codes::cause_of);
+    let incarnation = row.u32("incarnation")?;
+    let propagated = row.boolean("propagated")?;
+    let (has_in, has_inputs) = (row.boolean("has_in")?, row.boolean("has_inputs")?);
+    let has_out = row.boolean("has_out")?;
+    let not_before = Timestamp(row.integer("not_before")?.unwrap_or(0));
+    let deadline = row.integer("deadline")?.map(Timestamp);
+    let (attempt, charged) = (count(row, "attempt")?, count(row, "charged")?);
+    let give_backs = count(row, "give_backs")?;
+    skip(row, &["resumed_epoch", "resumed_outcome", "progress_attempt", "progress_sequence"])?;
+    let epoch = row.bits("epoch")?;
+    let nonce = row.integer("nonce")?.map(codes::bits_of);
+    let request = row.uuid("request")?.map(RequestId);
+    let granted_at = row.integer("granted_at")?.map(Timestamp);
+    let expires_at = row.integer("expires_at")?.map(Timestamp);
+    let finished_at = row.integer("finished_at")?.map(Timestamp);
+    let max_attempts = count(row, "max_attempts")?.max(charged).max(1);
+    skip(row, &["backoff", "backoff_delay_ms", "backoff_factor", "backoff_cap_ms"])?;
+    skip(row, &["attempt_timeout_ms"])?;
+    let lease = match (nonce, request, granted_at, expires_at) {
+        (Some(nonce), Some(request), Some(granted_at), Some(expires_at)) => {
+            Some(Lease { nonce, request, granted_at, expires_at })
+        }
+        _ => None,
+    };
+    let waits = if has_in { State::Blocked } else { State::Ready };
+    let state = match code.and_then(State::from_code) {
+        Some(state) if state.is_terminal() == finished_at.is_some() => state,
+        _ if finished_at.is_some() => {
+            return Err(corrupt("execution", "state", format!("{code:?} of what has ended")));
+        }
+        _ => waits,
+    };
+    let state = if state == State::Active && lease.is_none() { State::Ready } else { state };
+    Ok(Execution {
+        id,
+        flow,
+        state,
+        cause,
+        incarnation,
+        propagated,
+        has_in,
+        has_inputs,
+        has_out,
+        not_before,
+        deadline,
+        attempt,
+        charged,
+        give_backs,
+        resumed: None,
+        progress: None,
+        epoch,
+        lease: lease.filter(|_| state == State::Active),
+        finished_at,
+        retry: RetryPolicy { max_attempts, ..RetryPolicy::default() },
+    })
+}
+
+/// Its policy and its counters are for the one who writes it anew.
+fn group(row: &mut impl Columns, downstream: ExecutionId) -> Result<Group> {
+    let flow = FlowId(row.id("flow")?);
+    skip(row, &["policy", "k", "on_satisfied", "edges", "satisfied", "unsatisfied", "decision"])?;
+    Ok(Group {
+        downstream,
+        flow,
+        policy: JoinPolicy::AllOf,
+        edges: 0,
+        satisfied: 0,
+        unsatisfied: 0,
+        decision: Decision::Undecided,
+    })
+}

@@ -1,0 +1,36 @@
+-- Guards nothing but the key: the row is locked, and what it holds may be anything.
+update execution
+set
+  state = :state,
+  cause = :cause,
+  incarnation = :incarnation,
+  propagated = :propagated,
+  has_in = :has_in,
+  has_inputs = :has_inputs,
+  has_out = :has_out,
+  not_before = :not_before,
+  deadline = :deadline,
+  attempt = :attempt,
+  charged = :charged,
+  give_backs = :give_backs,
+  epoch = :epoch,
+  finished_at = :finished_at,
+  max_attempts = :max_attempts,
+  backoff = :backoff,
+  backoff_delay_ms = :backoff_delay_ms,
+  backoff_factor = :backoff_factor,
+  backoff_cap_ms = :backoff_cap_ms,
+  attempt_timeout_ms = :attempt_timeout_ms,
+  resumed_epoch = null,
+  resumed_outcome = null,
+  progress_attempt = null,
+  progress_sequence = null,
+  progress = null,
+  nonce = null,
+  request = null,
+  granted_at = null,
+  expires_at = null,
+  worker = null,
+  instance = null
+where partition = :partition
+and id = :id

@@ -1,0 +1,100 @@
+//! The verbs for rows that may be unreadable: locked all the same, and written anew.
+
+use sluicegate::identity::ExecutionId;
+use sluicegate::policy::{Decision, JoinPolicy};
+use sluicegate::retry::RetryPolicy;
+use sluicegate::storage::{Execution, Group, Remains, Result};
+
+use super::Database;
+use super::damage::HOLDS;
+use super::rows::Member;
+use super::session::{Cursor, SessionId, Step};
+use super::table::Dirty;
+use crate::mirror::Damaged;
+
+impl Database {
+    /// Locks groups one by one in id order, whether they can be read or not.
+    pub fn hold_groups(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        keys: &[ExecutionId],
+    ) -> Step<Result<Vec<Remains<Group>>>> {
+        let locked = self.lock_groups(session, cursor, keys);
+        self.remains(
+            locked,
+            |group| Damaged::GroupUnreadable(group.downstream),
+            |group| Group {
+                policy: JoinPolicy::AllOf,
+                edges: 0,
+                satisfied: 0,
+                unsatisfied: 0,
+                decision: Decision::Undecided,
+                ..group
+            },
+        )
+    }
+
+    /// Locks executions one by one in id order, whether they can be read or not.
+    pub fn hold_executions(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        keys: &[ExecutionId],
+    ) -> Step<Result<Vec<Remains<Execution>>>> {
+        let locked = self.lock_executions(session, cursor, keys);
+        self.remains(
+            locked,
+            |row| Damaged::ExecutionUnreadable(row.id),
+            |row| Execution {
+                resumed: None,
+                progress: None,
+                retry: RetryPolicy {
+                    max_attempts: row.retry.max_attempts,
+                    ..RetryPolicy::default()
+                },
+                ..row
+            },
+        )
+    }
+
+    /// Writes locked executions anew; returns how many it found.
+    pub fn mend_executions(
+        &mut self,
+        session: SessionId,
+        cursor: &mut Cursor,
+        rows: &[Execution],
+    ) -> Step<Result<u64>> {
+        if self.start(cursor) {
+            for row in rows {
+                self.choose_write(session, cursor, &row.id, |_: &Member| true);
+            }
+        }
+        self.write_candidates(session, cursor, |member: &Member, row| {
+            let execution = Execution { lease: None, resumed: None, progress: None, ..rows[row] };
+            let (worker, progress) = (None, None);
+            Some(Dirty::Written(Member { execution, worker, progress, ..member.clone() }))
+        })
+        .map(|()| Ok(self.written_keys::<Member>(cursor).len() as u64))
+        .into()
+    }
+
+    /// What is locked, with what of it can be read.
+    fn remains<T>(
+        &self,
+        locked: Step<Result<Vec<T>>>,
+        name: impl Fn(&T) -> Damaged,
+        left: impl Fn(T) -> T,
+    ) -> Step<Result<Vec<Remains<T>>>> {
+        let read = |row: T| match self.unreadable.contains(&name(&row)) {
+            true => Remains { row: left(row), unreadable: Some(HOLDS.into()) },
+            false => Remains { row, unreadable: None },
+        };
+        match locked {
+            Step::Done(rows) => Step::Done(rows.map(|rows| rows.into_iter().map(read).collect())),
+            Step::Yield => Step::Yield,
+            Step::Wait => Step::Wait,
+            Step::Deadlock(cycle) => Step::Deadlock(cycle),
+        }
+    }
+}
