@@ -462,7 +462,8 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     }
 
     /// A page of the feed: events behind the cursor that the filter wants, of a [`Scope`] alone its
-    /// completion events; at most `limit` of them and never more than [`PAGE_ROWS_MAX`](feed::PAGE_ROWS_MAX), in the order of the stream.
+    /// completion events; at most `limit` of them and never more than
+    /// [`PAGE_ROWS_MAX`](feed::PAGE_ROWS_MAX), in the order of the stream.
     ///
     /// Errors: `CursorExpired` if events behind the cursor are gone, `CursorLost` if it belongs to
     /// another timeline; never a silent gap.

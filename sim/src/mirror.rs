@@ -10,16 +10,15 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
 
 use sluicegate::identity::{ExecutionId, FlowKey};
-use sluicegate::state::Outcome;
 use sluicegate::storage::{
-    Attempt, AttemptKey, Edge, EdgeKey, EventKey, EventKind, EventPosition, Execution, Flow, Group,
-    Request, RequestKey, SiblingRequest, Submission, SubmissionKey, Summary,
+    Attempt, AttemptKey, Edge, EdgeKey, EventKey, EventPosition, Execution, Flow, Group, Request,
+    RequestKey, SiblingRequest, Submission, SubmissionKey, Summary,
 };
 use sluicegate::time::Timestamp;
 
 pub use closings::Closing;
 pub use damage::{Damaged, Waiting};
-pub use feed::Forgotten;
+pub use feed::{Events, Forgotten};
 
 use crate::history::{Change, Commit, Holder};
 
@@ -38,34 +37,6 @@ pub trait Row: Clone {
 #[derive(Clone, Debug)]
 pub struct Table<R> {
     rows: Vec<R>,
-}
-
-/// The events of one key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Events {
-    /// Whose they are, and what they say of a lease.
-    pub key: EventKey,
-    /// How many were ever written.
-    pub count: u32,
-    /// What the last one said.
-    pub kind: EventKind,
-    /// Number of the commit that wrote the last one, as [`Mirror::commits`] counts.
-    pub commit: u64,
-}
-
-impl Events {
-    /// How the execution ended, if they say so.
-    pub fn outcome(&self) -> Option<Outcome> {
-        match self.kind {
-            EventKind::Completed { outcome } => Some(outcome),
-            _ => None,
-        }
-    }
-
-    /// Where they stand among the events of their execution: a lease ends before it does.
-    pub fn order(&self) -> (u64, EventKind) {
-        (self.commit, self.kind)
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -502,6 +473,7 @@ impl Row for OutEdge {
 #[cfg(test)]
 mod tests {
     use sluicegate::policy::{AcceptSet, JoinPolicy};
+    use sluicegate::state::Outcome;
     use sluicegate::state::State;
 
     use super::*;

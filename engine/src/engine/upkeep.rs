@@ -33,9 +33,9 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// on. One that had ended keeps how. The reason is kept with the request.
     ///
     /// Repeated with the same request id it answers the same. Errors: `ExecutionNotFound`;
-    /// `Refused` if both rows can be read; `Unreadable` if nobody can tell its flow, its incarnation
-    /// or how it ended, or an edge into it cannot be read: that is mended by hand; `Conflict` if the
-    /// request id stands for another call.
+    /// `Refused` if both rows can be read; `Unreadable` if nobody can tell its flow, its
+    /// incarnation or how it ended, or an edge into it cannot be read: that is mended by hand;
+    /// `Conflict` if the request id stands for another call.
     pub async fn give_up(
         &self,
         execution: ExecutionId,

@@ -58,7 +58,7 @@ impl Body for GiveUp {
             Ok(Some(known)) => return Ok(Verdict::Rollback(Ok(told(&known.reply)))),
             Err(refused) => return Ok(Verdict::Rollback(Err(refused))),
         }
-        let broken = held.row.has_in && groups.first().is_none_or(|group| is_broken(group));
+        let broken = held.row.has_in && groups.first().is_none_or(is_broken);
         if held.unreadable.is_none() && !broken && !mutated!(S81) {
             let refused = format!("execution {id} can be read: there is nothing to give up");
             return Ok(Verdict::Rollback(Err(EngineError::Refused(refused))));

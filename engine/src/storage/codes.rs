@@ -117,8 +117,8 @@ pub fn reported_of(stored: StoredReport) -> Option<Reported> {
     }
 }
 
-/// A [`LeaseEvent`] in columns: all zero where an event says nothing of a lease, so that they can be
-/// part of a key.
+/// A [`LeaseEvent`] in columns: all zero where an event says nothing of a lease, so that they can
+/// be part of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StoredLease {
     /// Of which attempt, from 1 on.

@@ -141,8 +141,8 @@ macro_rules! with_verbs {
             /// Those of the executions that still have a pending out-edge, in id order, each once.
             WithPendingEdges with_pending_edges: Read, edge,
                 (upstreams: [$crate::identity::ExecutionId]) -> Vec<$crate::identity::ExecutionId>;
-            /// Locks groups as `lock_groups` does, and returns each with what of it can be read: one
-            /// that cannot be read fails no other.
+            /// Locks groups as `lock_groups` does, and returns each with what of it can be read:
+            /// one that cannot be read fails no other.
             HoldGroups hold_groups: Lock, edge_group,
                 (keys: [$crate::identity::ExecutionId])
                 -> Vec<$crate::storage::Remains<$crate::storage::Group>>;

@@ -45,6 +45,20 @@ impl Database {
         true
     }
 
+    /// The joins whose requests for sibling cancellation nobody has locked.
+    pub fn free_sibling_requests(&self) -> Vec<ExecutionId> {
+        self.sibling_requests.free_committed().map(|request| request.group).collect()
+    }
+
+    /// Deletes a request for sibling cancellation that nobody has locked.
+    pub fn delete_sibling_request(&mut self, group: ExecutionId) -> bool {
+        let found = self.sibling_requests.find(&group).is_some();
+        if found {
+            self.sibling_requests.delete_one(&group);
+        }
+        found
+    }
+
     /// Damages a row that nobody has locked.
     pub fn damage(&mut self, damaged: Damaged) {
         match damaged {

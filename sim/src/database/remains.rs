@@ -71,7 +71,9 @@ impl Database {
             }
         }
         self.write_candidates(session, cursor, |member: &Member, row| {
-            let execution = Execution { lease: None, resumed: None, progress: None, ..rows[row] };
+            let flow = member.execution.flow;
+            let execution =
+                Execution { flow, lease: None, resumed: None, progress: None, ..rows[row] };
             let (worker, progress) = (None, None);
             Some(Dirty::Written(Member { execution, worker, progress, ..member.clone() }))
         })

@@ -20,6 +20,9 @@ impl Universe {
         if kind == FaultKind::EventDeleted {
             return self.delete_event(point);
         }
+        if kind == FaultKind::RequestDeleted {
+            return self.delete_request(point);
+        }
         let damaged = world(|world| {
             let damaged = world.draw_damage(kind);
             if damaged.is_none() {
@@ -74,6 +77,39 @@ impl Universe {
     }
 }
 
+impl Universe {
+    /// Deletes the row by which a decided join asks for the end of what it no longer needs; where
+    /// there is none, the next one.
+    fn delete_request(&mut self, point: Point) {
+        world(|world| {
+            world.tally.missed(FaultKind::RequestDeleted, point);
+            world.overdue = Some(FaultKind::RequestDeleted);
+        });
+        self.delete_next_request(point);
+    }
+
+    /// Deletes a request for sibling cancellation, if there is one.
+    pub(crate) fn delete_next_request(&mut self, point: Point) {
+        let Some(group) = world(World::draw_request) else { return };
+        let gone = match &self.stores {
+            Stores::Model => world(|world| world.database.delete_sibling_request(group)),
+            Stores::Sqlite(lane) => lane.try_execute(&format!(
+                "delete from sibling_request where downstream = x'{}'",
+                group.uuid.simple()
+            )),
+        };
+        if !gone {
+            return;
+        }
+        world(|world| {
+            world.overdue = None;
+            world.judge.request_lost(group);
+            world.tally.fault(FaultKind::RequestDeleted, point);
+            world.tally.sometimes(Sometimes::RequestLost);
+        });
+    }
+}
+
 impl SqliteLane {
     /// Writes a value that no engine writes into a column of an execution, or of a group; false if
     /// the file is locked: an actor that stands still may hold it, though its session has ended.
@@ -113,12 +149,30 @@ impl World {
             LaneKind::Model => self.database.free_events(),
             LaneKind::Sqlite => self.judge.mirror().events_left().collect(),
         };
-        if events.is_empty() {
+        self.draw_one(&events)
+    }
+
+    fn draw_request(&mut self) -> Option<ExecutionId> {
+        if !self.takes_damage() {
             return None;
         }
-        let arity = u16::try_from(events.len()).unwrap_or(u16::MAX);
+        let groups: Vec<ExecutionId> = match self.lane {
+            LaneKind::Model => self.database.free_sibling_requests(),
+            LaneKind::Sqlite => {
+                let requests = self.judge.mirror().sibling_requests();
+                requests.iter().map(|request| request.group).collect()
+            }
+        };
+        self.draw_one(&groups)
+    }
+
+    fn draw_one<T: Copy>(&mut self, rows: &[T]) -> Option<T> {
+        if rows.is_empty() {
+            return None;
+        }
+        let arity = u16::try_from(rows.len()).unwrap_or(u16::MAX);
         let drawn = self.tape.draw(Site::Detail, arity, Chance::Even);
-        Some(events[usize::from(drawn)])
+        Some(rows[usize::from(drawn)])
     }
 
     fn draw_damage(&mut self, kind: FaultKind) -> Option<Damaged> {

@@ -50,6 +50,9 @@ impl Universe {
         if let Some(contention) = world(|world| go_on_bursting(world, index, verb)) {
             return Struck::Goes(Permit::Fail(StorageError::Contention(contention)));
         }
+        if world(|world| world.overdue.is_some() && world.faults_on) {
+            self.delete_next_request(Point::Statement(verb));
+        }
         let kind = world(|world| {
             world.trace.at_actor(id(index));
             world.draw_fault(Site::Fault, Point::Statement(verb))

@@ -73,7 +73,8 @@ sometimes! {
     EventsPruned "retention took events away";
     CursorExpired "a subscriber came too late for events that retention took away";
     PoisonKilledAgain "an execution that had killed a worker killed another one";
-    EventLost "the row of a completion event was deleted";
+    EventLost "the row of an event was deleted";
+    RequestLost "the row by which a join asks for cancels was deleted";
     RowDamaged "a row was deleted, or made unreadable";
     GivenUp "an operator gave up what could not be read";
     LateInput "an edge with a name was satisfied after its join had decided";

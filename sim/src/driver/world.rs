@@ -233,6 +233,8 @@ pub(crate) struct World {
     pub(crate) told_flow: Option<FlowKey>,
     /// Clients that may still submit.
     pub(crate) clients_left: usize,
+    /// A fault that strikes as soon as there is something for it.
+    pub(crate) overdue: Option<FaultKind>,
     /// Executions that kill whoever works on them.
     pub(crate) poisonous: BTreeSet<ExecutionId>,
     /// What idle actors would find if they looked.
@@ -297,6 +299,7 @@ impl World {
             violation: None,
             told_flow: None,
             clients_left: 0,
+            overdue: None,
             poisonous: BTreeSet::new(),
             news: News::default(),
             written_at: 0,
@@ -322,6 +325,7 @@ impl World {
         self.database.reset();
         self.database.granular = plan.granular;
         self.told_flow = None;
+        self.overdue = None;
         self.poisonous.clear();
         self.clients_left = usize::from(cast.clients);
         self.slots.clear();

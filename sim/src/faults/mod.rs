@@ -70,7 +70,8 @@ faults! {
     GroupDeleted "group_deleted" Model "the row of an edge group is deleted";
     RowUnreadable "row_unreadable" Every "a column of a row holds a value that no engine writes";
     ClockSkew "clock_skew" Every "the clock of the actor's machine is an hour off from then on";
-    EventDeleted "event_deleted" Every "the row of a completion event is deleted";
+    EventDeleted "event_deleted" Every "the row of an event is deleted";
+    RequestDeleted "request_deleted" Every "the row by which a join asks for cancels is deleted";
     PoisonWork "poison_work" Every "an execution kills its worker, and whoever gets it next";
 }
 
@@ -144,6 +145,7 @@ impl FaultKind {
             | Self::GroupDeleted
             | Self::RowUnreadable
             | Self::EventDeleted
+            | Self::RequestDeleted
             | Self::PoisonWork
             | Self::DatabaseCrash => answered || point == Await,
             Self::StatementTimeout => answered || matches!(point, Wait(_)),
@@ -163,9 +165,13 @@ impl FaultKind {
         self.damages() || self == Self::PoisonWork
     }
 
-    /// True if it damages rows. That of an event excuses nothing but that nobody hears of it.
+    /// True if it damages rows. That of an event excuses nothing but that nobody hears of it, that
+    /// of a request nothing but that who lost a race runs on.
     pub fn damages(self) -> bool {
-        matches!(self, Self::GroupDeleted | Self::RowUnreadable | Self::EventDeleted)
+        matches!(
+            self,
+            Self::GroupDeleted | Self::RowUnreadable | Self::EventDeleted | Self::RequestDeleted
+        )
     }
 
     /// True if it comes to the same there as another fault does elsewhere, so that a count leaves

@@ -125,8 +125,13 @@ fn raises_the_epoch(before: &Execution, after: &Execution) -> bool {
     }
 }
 
-/// Progress is that of the attempt which holds the lease, before and after; a replay clears it.
+/// Progress is that of the attempt which holds the lease, before and after; a replay clears it, and
+/// so does whoever gives up what cannot be read.
 fn progresses(before: &Execution, after: &Execution) -> bool {
+    let given_up = after.cause == Some(Cause::Unreadable) && after.progress.is_none();
+    if given_up && before.progress.is_some() {
+        return true;
+    }
     if started_again(before, after) {
         return after.progress.is_none();
     }

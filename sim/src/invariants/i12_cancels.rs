@@ -291,6 +291,7 @@ mod tests {
 
     use crate::invariants::Judge;
     use crate::invariants::testing::{History, Story, after, flow_key};
+    use crate::mirror::Damaged;
 
     pub(super) fn rejects() -> Vec<History> {
         let pending = ClosePolicy::CancelPending;
@@ -366,6 +367,16 @@ mod tests {
             Story::chain()
                 .told(Story::execution_cancelled("a", None))
                 .ends("told what was not done"),
+            Story::chain()
+                .grant("a")
+                .complete("a", Outcome::Failed)
+                .told(Story::given_up("a", None))
+                .ends("told that it was given up, and its handler failed"),
+            Story::chain()
+                .damaged("a", Damaged::ExecutionUnreadable)
+                .give_up("a")
+                .told(Story::given_up("a", Some(Outcome::Succeeded)))
+                .ends("told that it had succeeded before, and it was given up"),
             Story::chain()
                 .grant("a")
                 .complete("a", Outcome::Succeeded)

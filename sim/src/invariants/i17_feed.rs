@@ -111,8 +111,8 @@ fn check_delivery(hearing: &Hearing<'_>) -> Verdict {
     });
     if !right {
         return Err(format!(
-            "subscriber {subscriber} is handed {kind:?} of {execution} at place {}, where {given:?} \
-             stands",
+            "subscriber {subscriber} is handed {kind:?} of {execution} at place {}, where \
+             {given:?} stands",
             position.0
         ));
     }

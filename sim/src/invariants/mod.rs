@@ -217,6 +217,11 @@ impl Judge {
         self.mirror.lose_event(event);
     }
 
+    /// Takes note of a request for sibling cancellation that was deleted.
+    pub fn request_lost(&mut self, group: ExecutionId) {
+        self.mirror.lose_request(group);
+    }
+
     /// Takes note of a row that was damaged.
     pub fn damaged(&mut self, damaged: Damaged) {
         self.mirror.damage(damaged);

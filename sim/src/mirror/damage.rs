@@ -56,6 +56,12 @@ impl Mirror {
         self.damaged.insert(damaged);
     }
 
+    /// The request of a join for sibling cancellation was deleted by a hand outside the engine:
+    /// whom it no longer needs runs on.
+    pub fn lose_request(&mut self, group: ExecutionId) {
+        self.sibling_requests.remove(&group);
+    }
+
     /// The damaged rows.
     pub fn damaged(&self) -> &BTreeSet<Damaged> {
         &self.damaged
@@ -92,6 +98,11 @@ impl Mirror {
             Damaged::ExecutionUnreadable(_) => false,
         };
         self.mended.iter().any(of_group)
+    }
+
+    /// True if the row of that execution, or of its group, is damaged.
+    pub fn is_damaged(&self, id: ExecutionId) -> bool {
+        self.damaged.iter().any(|row| row.execution() == id)
     }
 
     /// What waits for an operator, on account of damaged rows.

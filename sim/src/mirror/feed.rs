@@ -1,8 +1,37 @@
 //! The feed as the checkers know it: places, and events that were deleted.
 
-use sluicegate::storage::{EventPosition, Position};
+use sluicegate::state::Outcome;
+use sluicegate::storage::{EventKey, EventKind, EventPosition, Position};
 
-use super::{Events, Mirror};
+use super::Mirror;
+
+/// The events of one key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Events {
+    /// Whose they are, and what they say of a lease.
+    pub key: EventKey,
+    /// How many were ever written.
+    pub count: u32,
+    /// What the last one said.
+    pub kind: EventKind,
+    /// Number of the commit that wrote the last one, as [`Mirror::commits`] counts.
+    pub commit: u64,
+}
+
+impl Events {
+    /// How the execution ended, if they say so.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self.kind {
+            EventKind::Completed { outcome } => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Where they stand among the events of their execution: a lease ends before it does.
+    pub fn order(&self) -> (u64, EventKind) {
+        (self.commit, self.kind)
+    }
+}
 
 /// Events that were deleted, whose delivery nobody waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,6 +1,7 @@
 //! Storages that are wrong in one way each, and the case that must reject each of them.
 
 mod feed;
+mod remains;
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Plans are made once, on empty tables, and must stay right while the tables grow and nobody
 //! gathers statistics: no statement reads a table or a partition for the sake of a few keys.
 
+use sluicegate::operations::give_up::GivenUp;
 use std::time::Duration;
 
 use sluicegate::environment::SystemEnvironment;
@@ -25,6 +26,8 @@ const WIDTH: usize = 6;
 const LAST: usize = LAYERS - 1;
 /// The lattice and one more.
 const EXECUTIONS: usize = LAYERS * WIDTH + 1;
+/// Their events: each has its end, and the lease of one was given back.
+const EVENTS: u64 = EXECUTIONS as u64 + 1;
 /// Executions of other flows in the same partition, each with a group and four edges.
 const OTHERS: u32 = 20_000;
 /// When their events will have occurred, and where they stand in the feed: behind all of ours.
@@ -55,6 +58,8 @@ async fn drain(engine: &Service) {
     let more =
         Additions::new().execution("more").edge("0.0", "more").edge("more", format!("{LAST}.0"));
     engine.extend(flow.id, more, Some(0), engine.request_id()).await.expect("the flow may grow");
+    let released = engine.claim(claim_of(engine, 1)).await.expect("the server answers");
+    engine.report(released[0].token(), Report::Release).await.expect("the server answers");
     for _ in 0..=LAYERS {
         for grant in engine.claim(claim_of(engine, 100)).await.expect("the server answers") {
             let half = (*b"half").into();
@@ -74,12 +79,28 @@ async fn drain(engine: &Service) {
     prune(engine).await;
 }
 
+/// Gives up what leads into a join, and the join: the rows of neither can be read.
+async fn give_up(engine: &Service, connection: &mut PgConnection, schema: &str) {
+    let flow = FlowSpec::builder().execution("a").execution("b").edge("a", "b").build();
+    let flow = engine.submit(flow).await.expect("the server answers").flow();
+    for (table, column, change, name) in [
+        ("execution", "id", "backoff = 9", "a"),
+        ("edge_group", "downstream", "policy = 9, on_satisfied = 1", "b"),
+    ] {
+        let id = flow.execution(name);
+        let key = format!("partition = {} and {column} = '{}'", id.partition.0, id.uuid);
+        run(connection, &format!("update {schema}.{table} set {change} where {key}")).await;
+        let given_up = engine.give_up(id, "spoilt", engine.request_id()).await;
+        assert_eq!(given_up, Ok(GivenUp::Failed));
+    }
+}
+
 /// Takes the flow away, with its events.
 async fn prune(engine: &Service) {
     let placed = engine.sequencer_tick(&Scope::default()).await.expect("the server answers");
-    assert_eq!(placed.reconciled, EXECUTIONS as u64);
+    assert_eq!(placed.reconciled, EVENTS);
     let pruned = engine.retention_tick(&Scope::default()).await.expect("the server answers");
-    assert_eq!((pruned.reconciled, pruned.errors), (EXECUTIONS as u64 + 1, 0));
+    assert_eq!((pruned.reconciled, pruned.errors), (EVENTS + 1, 0));
 }
 
 /// Everything that readers ask of one flow.
@@ -134,9 +155,10 @@ async fn crowd(connection: &mut PgConnection, schema: &str) {
          )
          select 0, id, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0 from crowd;
          insert into {schema}.event (
-           partition, execution, flow, incarnation, outcome, occurred_at, namespace, position
+           partition, execution, flow, incarnation, lease_attempt, lease_change, lease_expires_at,
+           outcome, occurred_at, namespace, position
          )
-         select 0, id, flow, 0, 0, {AHEAD}, 'default', {AHEAD} + i from crowd;
+         select 0, id, flow, 0, 0, 0, 0, 0, {AHEAD}, 'default', {AHEAD} + i from crowd;
          drop table crowd"
     );
     run(connection, &sql).await;
@@ -175,6 +197,7 @@ async fn cost(schema: &str, trap: Option<&str>) -> (i64, i64) {
     drain(&engine).await;
     crowd(&mut connection, schema).await;
     drain(&engine).await;
+    give_up(&engine, &mut connection, schema).await;
     // A session tells what it has read when it ends, at the latest.
     let pid = {
         let transaction = storage.begin().await.expect("the server answers");

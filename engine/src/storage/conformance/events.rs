@@ -16,7 +16,8 @@ table! { "events";
     every_outcome_and_instant_reads_back: "An event by its number.";
     every_change_of_a_lease_reads_back: "An event by its number.";
     events_are_numbered_in_key_order:
-        "Each gets a number above every earlier one, in the order of execution, incarnation and kind.";
+        "Each gets a number above every earlier one, in the order of execution, incarnation and \
+         kind.";
     later_events_have_higher_numbers: "Each gets a number above every earlier one.";
     a_rollback_leaves_no_event: "Everything up to `commit`, or nothing.";
     a_second_event_of_an_incarnation_is_corrupt:

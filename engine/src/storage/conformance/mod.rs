@@ -50,6 +50,7 @@ mod inputs;
 mod listings;
 mod plans;
 mod progress;
+mod remains;
 mod replays;
 mod requests;
 mod retention;
@@ -158,6 +159,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         edges::cases,
         plans::cases,
         progress::cases,
+        remains::cases,
         requests::cases,
         scans::cases,
         snapshots::cases,

@@ -1,4 +1,5 @@
-//! The verbs for rows that may be unreadable, on Postgres, one function each. Never decides anything.
+//! The verbs for rows that may be unreadable, on Postgres, one function each. Never decides
+//! anything.
 
 use super::link::Link;
 use super::parameters::Parameters;

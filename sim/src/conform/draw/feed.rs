@@ -57,7 +57,7 @@ pub(super) fn draw_write(dice: &mut Dice, verb: Verb, seen: &Seen, names: Names)
     let position = dice.pick(&["1", "2", "3", "4", "5"]);
     match verb {
         Verb::WritePositions => {
-            // The other events of the rows are of the incarnation, and say of a lease, what one does.
+            // All of the rows are of the incarnation, and say of a lease, what a locked one does.
             let locked: Vec<EventKey> = seen.events().iter().copied().collect();
             let (incarnation, told) = match locked.is_empty() {
                 true => (0, None),

@@ -34,13 +34,14 @@ pub(super) fn read_back(world: &mut World, backend: &mut Backend, touched: &Touc
     }
     for row in executions {
         let before = mirror.execution(row.id).copied();
-        if before != Some(row) {
+        if before != Some(row) || mirror.is_damaged(row.id) {
             rows.executions.push(Change { before, after: Some(row) });
         }
     }
     for row in groups {
+        // One that is damaged may be written anew as it was before.
         let before = mirror.group(row.downstream).copied();
-        if before != Some(row) {
+        if before != Some(row) || mirror.is_damaged(row.downstream) {
             rows.groups.push(Change { before, after: Some(row) });
         }
     }

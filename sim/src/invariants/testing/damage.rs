@@ -4,7 +4,7 @@ use sluicegate::state::{Cause, Outcome};
 
 use super::rows::finish;
 use super::{Step, Story, id};
-use crate::history::Commit;
+use crate::history::{Commit, Observation};
 use crate::mirror::Damaged;
 
 impl Story {
@@ -12,6 +12,11 @@ impl Story {
     pub(crate) fn damaged(mut self, name: &str, what: fn(super::ExecutionId) -> Damaged) -> Story {
         self.steps.push(Step::Damaged(what(id(name))));
         self
+    }
+
+    /// The reply to a call to give an execution up.
+    pub(crate) fn given_up(name: &str, ended: Option<Outcome>) -> Observation {
+        Observation::GivenUp { execution: id(name), ended }
     }
 
     /// An operator gives an execution up that has no lease.

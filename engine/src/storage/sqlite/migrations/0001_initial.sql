@@ -49,7 +49,7 @@ create table execution (
   id blob not null check (length(id) = 16),
   flow blob not null check (length(flow) = 16),
   state integer not null check (state between 0 and 8),
-  cause integer check (cause between 1 and 7),
+  cause integer check (cause between 1 and 8),
   incarnation integer not null check (incarnation >= 0),
   propagated integer not null check (propagated in (0, 1)),
   has_in integer not null check (has_in in (0, 1)),

@@ -1,0 +1,229 @@
+//! Giving up what cannot be read, on a real SQLite database and a real Postgres: it fails, what
+//! depends on it goes on, and nothing else is touched.
+
+use sluicegate::environment::SystemEnvironment;
+use sluicegate::feed::{EventKind, LeaseChange, Wanted};
+use sluicegate::flow::FlowSpec;
+use sluicegate::identity::{ExecutionId, FlowKey};
+use sluicegate::operations::claim::{ClaimRequest, LeaseToken};
+use sluicegate::operations::give_up::GivenUp;
+use sluicegate::operations::report::Report;
+use sluicegate::state::{Cause, Outcome, PublicState};
+use sluicegate::storage::Scope;
+use sluicegate::storage::boxed::BoxStorage;
+use sluicegate::storage::postgres::{PostgresOptions, PostgresStorage};
+use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
+use sluicegate::{Engine, EngineError, Settings};
+use sluicegate_sim::postgres::shared;
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, PgConnection};
+
+/// Someone who writes into a database by hand.
+enum Hand {
+    Sqlite(SqliteStorage),
+    Postgres(Box<PgConnection>, &'static str),
+}
+
+struct Home {
+    engine: Engine<BoxStorage, SystemEnvironment>,
+    hand: Hand,
+    flow: FlowKey,
+}
+
+impl Home {
+    /// A flow in which a and b lead into c, on SQLite, or in that schema of a Postgres.
+    async fn new(schema: Option<&'static str>) -> Self {
+        let (storage, hand) = match schema {
+            None => {
+                let storage = SqliteStorage::open(SqliteOptions::memory()).expect("memory opens");
+                (BoxStorage::new(storage.clone()), Hand::Sqlite(storage))
+            }
+            Some(schema) => {
+                let url = shared().url();
+                let options = PostgresOptions::new(&url).expect("it is a URL").schema(schema);
+                let storage = PostgresStorage::open(options).await.expect("the server answers");
+                let options: sqlx::postgres::PgConnectOptions = url.parse().expect("it is a URL");
+                let connection = options.connect().await.expect("the cluster answers");
+                (BoxStorage::new(storage), Hand::Postgres(Box::new(connection), schema))
+            }
+        };
+        let engine = Engine::new(storage, SystemEnvironment::new(), Settings::default());
+        let spec = FlowSpec::builder().execution("a").execution("b").execution("c");
+        let spec = spec.edge("a", "c").edge("b", "c").build();
+        let flow = engine.submit(spec).await.expect("the flow is valid").flow();
+        Self { engine, hand, flow }
+    }
+
+    fn id(&self, name: &str) -> ExecutionId {
+        self.flow.execution(name)
+    }
+
+    /// Spoils the row of that execution, or of its group, by an `update .. set` or a `delete from`.
+    async fn spoil(&mut self, table: &str, change: &str, name: &str) {
+        let column = if table == "edge_group" { "downstream" } else { "id" };
+        let id = self.id(name).uuid.simple().to_string();
+        let statement = |table: &str, id: &str| match change {
+            "delete" => format!("delete from {table} where {column} = {id}"),
+            set => format!("update {table} set {set} where {column} = {id}"),
+        };
+        match &mut self.hand {
+            Hand::Sqlite(storage) => {
+                let sql = format!(
+                    "pragma ignore_check_constraints = on; {}; \
+                     pragma ignore_check_constraints = off;",
+                    statement(table, &format!("x'{id}'"))
+                );
+                let done = storage.with_connection(|connection| connection.execute_batch(&sql));
+                done.expect("nobody uses it").expect("the statement is valid");
+            }
+            Hand::Postgres(connection, schema) => {
+                let sql = statement(&format!("{schema}.{table}"), &format!("'{id}'::uuid"));
+                connection.execute(AssertSqlSafe(sql)).await.expect("the statement is valid");
+            }
+        }
+    }
+
+    async fn give_up(&self, name: &str) -> Result<GivenUp, EngineError> {
+        self.engine.give_up(self.id(name), "spoilt", self.engine.request_id()).await
+    }
+
+    async fn claim(&self) -> Vec<LeaseToken> {
+        let request = ClaimRequest { limit: 9, ..ClaimRequest::new(self.engine.request_id(), "w") };
+        let granted = self.engine.claim(request).await.expect("what can be read is granted");
+        granted.iter().map(|one| one.token()).collect()
+    }
+
+    async fn complete(&self, token: LeaseToken) {
+        let done = Report::Complete([].into());
+        self.engine.report(token, done).await.expect("the lease is held");
+    }
+
+    async fn dispatch(&self) {
+        let pass = self.engine.dispatch_pass(&Scope::default()).await.expect("the pass goes on");
+        assert_eq!(pass.errors, 0, "{pass:?}");
+    }
+
+    async fn stands(&self, name: &str) -> (PublicState, Option<Cause>) {
+        let details = self.engine.describe_execution(self.id(name)).await;
+        let described = details.expect("it can be read").description;
+        (described.state, described.cause)
+    }
+
+    /// What the feed tells of an execution.
+    async fn told(&self, name: &str) -> Vec<EventKind> {
+        self.engine.sequencer_tick(&Scope::default()).await.expect("the tick succeeds");
+        let oldest = self.engine.cursor_oldest().await.expect("the feed has a head");
+        let page = self.engine.read_feed(oldest, Wanted::Everything, 99).await.expect("a page");
+        let own = page.events.iter().filter(|event| event.execution == self.id(name));
+        own.map(|event| event.what).collect()
+    }
+}
+
+const FAILED: (PublicState, Option<Cause>) = (PublicState::Failed, Some(Cause::Unreadable));
+const SKIPPED: (PublicState, Option<Cause>) = (PublicState::Skipped, Some(Cause::Unsatisfiable));
+
+fn completed(outcome: Outcome) -> EventKind {
+    EventKind::Completed { outcome }
+}
+
+async fn what_waits_fails(mut home: Home) {
+    home.spoil("execution", "backoff = 9", "a").await;
+    let request = home.engine.request_id();
+    let give_up = async || home.engine.give_up(home.id("a"), "spoilt", request).await;
+    assert_eq!(give_up().await, Ok(GivenUp::Failed));
+    assert_eq!(give_up().await, Ok(GivenUp::Failed), "a repetition");
+    assert_eq!(home.stands("a").await, FAILED);
+    assert_eq!(home.told("a").await, [completed(Outcome::Failed)]);
+    home.dispatch().await;
+    assert_eq!(home.stands("c").await, SKIPPED);
+    let again = home.give_up("a").await;
+    assert!(matches!(again, Err(EngineError::Refused(_))), "{again:?}");
+    assert_eq!(home.claim().await.len(), 1, "b runs all the same");
+}
+
+async fn the_lease_of_what_runs_is_revoked(mut home: Home) {
+    let tokens = home.claim().await;
+    let token = *tokens.iter().find(|token| token.execution == home.id("a")).expect("it runs");
+    home.spoil("execution", "backoff = 9", "a").await;
+    assert_eq!(home.give_up("a").await, Ok(GivenUp::Failed));
+    let late = home.engine.report(token, Report::Complete([].into())).await;
+    assert!(matches!(late, Err(EngineError::LeaseLost(_))), "{late:?}");
+    let told = home.told("a").await;
+    assert!(
+        matches!(told[0], EventKind::Lease(lease) if lease.change == LeaseChange::Revoked),
+        "{told:?}"
+    );
+    assert_eq!(told[1..], [completed(Outcome::Failed)]);
+}
+
+async fn a_join_is_written_anew(mut home: Home, change: &str) {
+    let tokens = home.claim().await;
+    home.complete(tokens[0]).await;
+    home.dispatch().await;
+    home.spoil("edge_group", change, "c").await;
+    assert_eq!(home.give_up("c").await, Ok(GivenUp::Failed));
+    assert_eq!(home.stands("c").await, FAILED);
+    home.complete(tokens[1]).await;
+    home.dispatch().await;
+    let described = home.engine.describe_flow(home.flow.id).await.expect("it can be read");
+    let group = &described.groups[0];
+    assert_eq!((group.satisfied, group.unsatisfied, group.edges), (2, 0, 2));
+}
+
+async fn what_has_ended_keeps_how(mut home: Home) {
+    let tokens = home.claim().await;
+    let b = tokens.iter().find(|token| token.execution == home.id("b")).expect("it runs");
+    let a = tokens.iter().find(|token| token.execution == home.id("a")).expect("it runs");
+    home.complete(*a).await;
+    home.complete(*b).await;
+    home.spoil("execution", "backoff = 9", "a").await;
+    assert_eq!(home.give_up("a").await, Ok(GivenUp::Kept(Outcome::Succeeded)));
+    assert_eq!(home.stands("a").await, (PublicState::Completed, Some(Cause::Handler)));
+    assert_eq!(home.told("a").await, [completed(Outcome::Succeeded)]);
+    home.dispatch().await;
+    assert_eq!(home.stands("c").await.0, PublicState::Waiting);
+}
+
+async fn what_nobody_can_tell_is_left(mut home: Home) {
+    let readable = home.give_up("a").await;
+    assert!(matches!(readable, Err(EngineError::Refused(_))), "{readable:?}");
+    let tokens = home.claim().await;
+    for token in tokens {
+        home.complete(token).await;
+    }
+    home.spoil("execution", "state = 9", "a").await;
+    let a = home.id("a");
+    let lost = home.give_up("a").await;
+    assert!(
+        matches!(&lost, Err(EngineError::Unreadable { execution, .. }) if *execution == a),
+        "{lost:?}"
+    );
+}
+
+macro_rules! on_both {
+    ($($sqlite:ident, $postgres:ident: $check:expr;)*) => { $(
+        #[tokio::test]
+        async fn $sqlite() {
+            let check = $check;
+            check(Home::new(None).await).await;
+        }
+
+        #[tokio::test]
+        async fn $postgres() {
+            let check = $check;
+            check(Home::new(Some(stringify!($postgres))).await).await;
+        }
+    )* };
+}
+
+on_both! {
+    waiting_on_sqlite, waiting_on_postgres: what_waits_fails;
+    running_on_sqlite, running_on_postgres: the_lease_of_what_runs_is_revoked;
+    a_join_on_sqlite, a_join_on_postgres: async |home| {
+        a_join_is_written_anew(home, "policy = 9, on_satisfied = 1").await;
+    };
+    a_lost_join_on_sqlite, a_lost_join_on_postgres: async |home| {
+        a_join_is_written_anew(home, "delete").await;
+    };
+    ended_on_sqlite, ended_on_postgres: what_has_ended_keeps_how;
+    untold_on_sqlite, untold_on_postgres: what_nobody_can_tell_is_left;
+}
