@@ -1,6 +1,6 @@
-//! The client: submits the flows of a round under wall clocks right and wrong, and cancels some of
-//! them, until it is told to stop; resumes whatever is suspended until the round is over. Never
-//! judges.
+//! The client: submits the flows of a round under wall clocks right and wrong, and extends, changes
+//! and cancels some of them, until it is told to stop; resumes whatever is suspended until the round
+//! is over. Never judges.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sluicegate::flow::{Limits, ValidFlow};
-use sluicegate::identity::ExecutionId;
+use sluicegate::identity::{ExecutionId, FlowId};
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::boxed::BoxStorage;
 
@@ -26,14 +26,54 @@ const OPEN_MAX: i64 = 90;
 const BATCH: u32 = 4;
 /// The wait between two batches.
 const PAUSE: Duration = Duration::from_millis(60);
-/// Of so many flows one is cancelled, when as many have been submitted after it.
-const CANCELLED_OF: u32 = 8;
+/// The tag that is hung on flows.
+const TAG: &str = "chaos.count";
 /// Of so many suspensions one is left alone for a while, so that others may end it.
 const LEFT_ALONE_OF: u64 = 4;
 /// How many looks after the first one such a suspension is resumed.
 const LOOKS_LEFT_ALONE: u32 = 5;
 /// The wait between two looks at what is suspended.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
+
+/// Flows that are known to be submitted, by their numbers.
+type Flows = BTreeMap<u32, (FlowId, ValidFlow)>;
+
+/// What is done to a flow.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Cancel(ClosePolicy),
+    CancelExecution,
+    Extend,
+    SetPolicy,
+    Tag,
+}
+
+/// What is done to a flow once so many have been submitted after it.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    act: Act,
+    after: u32,
+}
+
+/// What is done after each submit, in turn.
+static CHANGES: [Change; 16] = [
+    Change { act: Act::Tag, after: 3 },
+    Change { act: Act::Extend, after: 1 },
+    Change { act: Act::SetPolicy, after: 0 },
+    Change { act: Act::CancelExecution, after: 3 },
+    Change { act: Act::Tag, after: 3 },
+    Change { act: Act::Extend, after: 1 },
+    Change { act: Act::SetPolicy, after: 0 },
+    Change { act: Act::Cancel(ClosePolicy::CancelPending), after: 4 },
+    Change { act: Act::Tag, after: 3 },
+    Change { act: Act::Extend, after: 1 },
+    Change { act: Act::SetPolicy, after: 0 },
+    Change { act: Act::CancelExecution, after: 3 },
+    Change { act: Act::Tag, after: 3 },
+    Change { act: Act::Extend, after: 1 },
+    Change { act: Act::SetPolicy, after: 0 },
+    Change { act: Act::Cancel(ClosePolicy::CancelAll), after: 4 },
+];
 
 /// Submits flows, and is responsible for them.
 pub(super) struct Client {
@@ -63,7 +103,7 @@ impl Client {
     pub(super) async fn submit(&self, round: u32, stop: &AtomicBool) -> Vec<ValidFlow> {
         let namespace = work::namespace(round);
         let mut flows = Vec::new();
-        let mut known = Vec::new();
+        let mut known = Flows::new();
         let mut next = 0;
         while next < FLOWS_MAX {
             if stop.load(Ordering::SeqCst) && next >= FLOWS_MIN {
@@ -78,20 +118,51 @@ impl Client {
             for number in next..next + BATCH {
                 let drawn = work::flow(self.seed, round, number).validate(&Limits::default());
                 let flow = drawn.expect("drawn flows are valid");
-                known.extend(desk.submit(&flow).await);
-                flows.push(flow);
-                if number % CANCELLED_OF == CANCELLED_OF - 1
-                    && let Some(flow) = known.iter().rev().nth(CANCELLED_OF as usize / 2)
-                {
-                    let policies = [ClosePolicy::CancelPending, ClosePolicy::CancelAll];
-                    let policy = policies[(number / CANCELLED_OF) as usize % policies.len()];
-                    desk.cancel(*flow, policy).await;
+                if let Some(id) = desk.submit(&flow).await {
+                    known.insert(number, (id, flow.clone()));
                 }
+                flows.extend(self.change(desk, round, number, &known).await);
+                flows.push(flow);
             }
             next += BATCH;
             desk.pause(PAUSE).await;
         }
         flows
+    }
+
+    /// What is done to the flows that are known, once the flow of that number has been submitted.
+    /// Returns what one of them may have grown to.
+    async fn change(
+        &self,
+        desk: &Desk,
+        round: u32,
+        number: u32,
+        known: &Flows,
+    ) -> Option<ValidFlow> {
+        let change = CHANGES[number as usize % CHANGES.len()];
+        let number = number.checked_sub(change.after)?;
+        let (id, flow) = known.get(&number)?;
+        let spec = flow.spec();
+        match change.act {
+            Act::Cancel(policy) => desk.cancel(*id, policy).await,
+            Act::CancelExecution => {
+                let at = work::pick(self.seed, round, number, spec.executions.len());
+                desk.cancel_execution(*id, &spec.executions[at].name).await;
+            }
+            Act::Tag => desk.tag(*id, TAG).await,
+            Act::SetPolicy => {
+                if let Some((join, policy)) = work::exchange(spec) {
+                    desk.set_policy(*id, &join, policy).await;
+                }
+            }
+            Act::Extend => {
+                let additions = work::additions(self.seed, round, number, spec);
+                desk.extend(*id, &additions).await;
+                let grown = work::grown(spec, &additions).validate(&Limits::default());
+                return Some(grown.expect("additions fit the flow that they were drawn for"));
+            }
+        }
+        None
     }
 
     /// Resumes what is suspended in a round, some of it late, until it is told to stop.

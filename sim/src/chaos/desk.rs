@@ -1,15 +1,19 @@
 //! One caller of an engine whose clock is off: repeats a call under one request id until there is
 //! an answer, and writes down what it was told. Never decides what is called.
 
+use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::environment::Environment;
-use sluicegate::flow::ValidFlow;
+use sluicegate::flow::{Additions, EdgeSpec, ValidFlow};
 use sluicegate::identity::{ExecutionId, FlowId};
+use sluicegate::operations::cancel::CancelledExecution;
+use sluicegate::policy::JoinPolicy;
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::boxed::BoxStorage;
+use sluicegate::storage::codes;
 use sluicegate::{Engine, EngineError};
 
 use super::engine_settings;
@@ -64,15 +68,97 @@ impl Desk {
         None
     }
 
+    /// Calls until there is an answer, which is written down unless it is a reply: a refusal if
+    /// `refused` has a word for it. None if there was no reply.
+    async fn reply<T, F: Future<Output = Result<T, EngineError>>>(
+        &self,
+        (flow, name): (FlowId, &str),
+        refused: Option<Entry>,
+        call: impl Fn() -> F,
+    ) -> Option<T> {
+        for _ in 0..CALLS_MAX {
+            match call().await {
+                Ok(reply) => return Some(reply),
+                Err(error) if error.is_transient() => self.pause(REPEAT_AFTER).await,
+                Err(error) => {
+                    let erred = |error: EngineError| {
+                        let (call, error) = (name.to_owned(), error.to_string());
+                        Entry::Erred { flow, call, error }
+                    };
+                    let entry = match (error, refused) {
+                        (EngineError::Refused(_), Some(entry)) => entry,
+                        (error, _) => erred(error),
+                    };
+                    self.ledger.write(&entry);
+                    return None;
+                }
+            }
+        }
+        self.ledger.write(&Entry::Unanswered { flow, call: name.to_owned() });
+        None
+    }
+
     /// Cancels a flow.
     pub(super) async fn cancel(&self, flow: FlowId, policy: ClosePolicy) {
         let request = self.engine.request_id();
-        for _ in 0..CALLS_MAX {
-            if let Ok(report) = self.engine.cancel_flow(flow, policy, request).await {
-                let cancelled = report.cancelled;
-                return self.ledger.write(&Entry::FlowCancelled { flow, cancelled });
+        let call = || self.engine.cancel_flow(flow, policy, request);
+        if let Some(report) = self.reply((flow, "cancel_flow"), None, call).await {
+            let cancelled = report.cancelled;
+            self.ledger.write(&Entry::FlowCancelled { flow, cancelled });
+        }
+    }
+
+    /// Cancels the execution of that name.
+    pub(super) async fn cancel_execution(&self, flow: FlowId, name: &str) {
+        let request = self.engine.request_id();
+        let execution = self.engine.flow_key(flow).execution(name);
+        let call = || self.engine.cancel_execution(execution, "chaos", request);
+        let had_ended = match self.reply((flow, "cancel_execution"), None, call).await {
+            None => return,
+            Some(CancelledExecution::Cancelled) => None,
+            Some(CancelledExecution::AlreadyEnded(outcome)) => Some(codes::outcome(outcome)),
+        };
+        self.ledger.write(&Entry::ExecutionCancelled { flow, execution, had_ended });
+    }
+
+    /// Extends a flow, which may refuse it: some of it may no longer wait.
+    pub(super) async fn extend(&self, flow: FlowId, additions: &Additions) {
+        let request = self.engine.request_id();
+        let key = self.engine.flow_key(flow);
+        let names = additions.executions.iter().map(|one| key.execution(&one.name));
+        let executions: Vec<ExecutionId> = names.collect();
+        let refused = Entry::NotExtended { flow, executions: executions.clone() };
+        let call = || self.engine.extend(flow, additions.clone(), None, request);
+        if let Some(extended) = self.reply((flow, "extend"), Some(refused), call).await {
+            let ends = |edge: &EdgeSpec| (key.execution(&edge.from), key.execution(&edge.to));
+            let edges = additions.edges.iter().map(ends).collect();
+            let revision = extended.revision;
+            self.ledger.write(&Entry::Extended { flow, revision, executions, edges });
+        }
+    }
+
+    /// Sets the policy of a join, which may be too late.
+    pub(super) async fn set_policy(&self, flow: FlowId, join: &str, policy: JoinPolicy) {
+        let request = self.engine.request_id();
+        let join = self.engine.flow_key(flow).execution(join);
+        let refused = Entry::PolicyKept { flow, join, policy };
+        let call = || self.engine.set_edge_group_policy(flow, join, policy, request);
+        let name = "set_edge_group_policy";
+        if self.reply((flow, name), Some(refused), call).await.is_some() {
+            self.ledger.write(&Entry::PolicySet { flow, join, policy });
+        }
+    }
+
+    /// Hangs a tag on a flow, once more with another value, and repeats the first call, which then
+    /// has no further effect.
+    pub(super) async fn tag(&self, flow: FlowId, tag: &str) {
+        let requests = [self.engine.request_id(), self.engine.request_id()];
+        for (value, request) in [(1, requests[0]), (2, requests[1]), (1, requests[0])] {
+            let text = value.to_string();
+            let call = || self.engine.set_flow_tag(flow, tag, &text, request);
+            if self.reply((flow, "set_flow_tag"), None, call).await.is_some() {
+                self.ledger.write(&Entry::Tagged { flow, tag: tag.to_owned(), value });
             }
-            self.pause(REPEAT_AFTER).await;
         }
     }
 

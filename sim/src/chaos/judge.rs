@@ -3,6 +3,7 @@
 
 mod acknowledged;
 mod attempts;
+mod calls;
 mod drained;
 mod joins;
 mod lives;
@@ -17,8 +18,9 @@ use sluicegate::identity::{ExecutionId, FlowId};
 use sluicegate::storage::{Attempt, Edge, Execution, Group, NewEvent};
 use sluicegate::time::Timestamp;
 
-use super::ledger::Book;
-use super::rows::Rows;
+use super::ledger::{Book, Entry};
+use super::rows::{FlowRow, Rows};
+use super::work;
 
 /// When a check holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,6 +116,18 @@ pub(super) static TABLE: &[Check] = &[
         ask: acknowledged::nothing_acknowledged_is_lost,
     },
     Check {
+        id: "I19",
+        title: "an extension is in the database as a whole or not at all",
+        when: When::Always,
+        ask: calls::extensions_are_whole,
+    },
+    Check {
+        id: "I16",
+        title: "a call, however often it is repeated, is answered as its plan allows",
+        when: When::Always,
+        ask: calls::calls_are_answered_as_planned,
+    },
+    Check {
         id: "I21",
         title: "a propagated execution has no pending out-edge",
         when: When::Always,
@@ -177,6 +191,7 @@ pub(super) struct Evidence<'a> {
     books: &'a [Book],
     seed: u64,
     healed: Option<Healed>,
+    flows: BTreeMap<FlowId, &'a FlowRow>,
     executions: BTreeMap<ExecutionId, &'a Execution>,
     groups: BTreeMap<ExecutionId, &'a Group>,
     into: BTreeMap<ExecutionId, Vec<&'a Edge>>,
@@ -199,6 +214,7 @@ impl<'a> Evidence<'a> {
             books,
             seed,
             healed,
+            flows: rows.flows.iter().map(|row| (row.id, row)).collect(),
             executions: rows.executions.iter().map(|row| (row.id, row)).collect(),
             groups: rows.groups.iter().map(|row| (row.downstream, row)).collect(),
             into: BTreeMap::new(),
@@ -232,6 +248,21 @@ impl<'a> Evidence<'a> {
             }
         }
         violations
+    }
+
+    /// Everything that processes were told, with the name of each.
+    fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        let books = self.books.iter();
+        books.flat_map(|book| book.entries.iter().map(|entry| (book.name.as_str(), entry)))
+    }
+
+    fn members(&self, flow: FlowId) -> impl Iterator<Item = &Execution> {
+        self.rows.executions.iter().filter(move |row| row.flow == flow)
+    }
+
+    /// An extension brought that execution.
+    fn was_added(&self, id: ExecutionId) -> bool {
+        self.rows.names.get(&id).is_some_and(|name| work::added_with(name).is_some())
     }
 
     fn into(&self, id: ExecutionId) -> &[&'a Edge] {

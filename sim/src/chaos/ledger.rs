@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use sluicegate::identity::{ExecutionId, FlowId};
 use sluicegate::operations::claim::LeaseToken;
+use sluicegate::policy::JoinPolicy;
 use sluicegate::storage::{AttemptEnd, CommitError, Contention, Reported, StorageError, codes};
 
 use crate::observed::Observer;
@@ -43,6 +44,28 @@ pub(super) enum Entry {
     Submitted { flow: FlowId, executions: usize, edges: usize },
     /// A cancel of a flow was acknowledged, with the members that it had cancelled until then.
     FlowCancelled { flow: FlowId, cancelled: Vec<ExecutionId> },
+    /// An extension was acknowledged, with the revision that it made, of these executions and
+    /// edges, each from its upstream to its downstream.
+    Extended {
+        flow: FlowId,
+        revision: u64,
+        executions: Vec<ExecutionId>,
+        edges: Vec<(ExecutionId, ExecutionId)>,
+    },
+    /// An extension by these executions was refused, for the flow no longer waits.
+    NotExtended { flow: FlowId, executions: Vec<ExecutionId> },
+    /// The policy of a join was set.
+    PolicySet { flow: FlowId, join: ExecutionId, policy: JoinPolicy },
+    /// A policy was refused, for the join had begun to decide: it has not got it.
+    PolicyKept { flow: FlowId, join: ExecutionId, policy: JoinPolicy },
+    /// A cancel of an execution was acknowledged: it was cancelled, or had ended with that code.
+    ExecutionCancelled { flow: FlowId, execution: ExecutionId, had_ended: Option<u8> },
+    /// A tag was hung on a flow, whose value counts how often that was done.
+    Tagged { flow: FlowId, tag: String, value: u64 },
+    /// A call of a flow was given up without an answer: it may have taken effect.
+    Unanswered { flow: FlowId, call: String },
+    /// A call of a flow was answered with what its plan does not allow.
+    Erred { flow: FlowId, call: String, error: String },
     /// A lease was granted.
     Granted { lease: Lease },
     /// A report was accepted: codes of its end, and of what it led to.

@@ -23,6 +23,10 @@ pub(super) const NOT_REPLAYABLE: &str =
 static ACTS: &[&str] = &[
     "submits",
     "flow_cancels",
+    "execution_cancels",
+    "extensions",
+    "policies",
+    "tags",
     "grants",
     "completes",
     "fails",
@@ -255,6 +259,12 @@ fn word(entry: &Entry) -> Option<&'static str> {
     Some(match entry {
         Entry::Submitted { .. } => "submits",
         Entry::FlowCancelled { .. } => "flow_cancels",
+        Entry::ExecutionCancelled { .. } => "execution_cancels",
+        Entry::Extended { .. } => "extensions",
+        Entry::PolicySet { .. } => "policies",
+        Entry::Tagged { .. } => "tags",
+        Entry::NotExtended { .. } | Entry::PolicyKept { .. } => "refusals",
+        Entry::Unanswered { .. } => "unanswered_calls",
         Entry::Granted { .. } => "grants",
         Entry::Reported { end, .. } => match codes::attempt_end_of(i64::from(*end))? {
             AttemptEnd::Completed => "completes",
@@ -270,7 +280,7 @@ fn word(entry: &Entry) -> Option<&'static str> {
         Entry::Progressed { .. } => "progress",
         Entry::Resumed { .. } => "resumes",
         Entry::Began { .. } => "processes",
-        Entry::Answered { .. } => return None,
+        Entry::Answered { .. } | Entry::Erred { .. } => return None,
     })
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Rows {
     /// The storage's clock at that instant.
     pub(super) now: Timestamp,
     /// The flows.
-    pub(super) flows: Vec<(Partition, FlowId)>,
+    pub(super) flows: Vec<FlowRow>,
     /// Executions, in id order.
     pub(super) executions: Vec<Execution>,
     /// Groups, in id order.
@@ -42,6 +42,16 @@ pub(super) struct Rows {
     pub(super) progress: BTreeMap<ExecutionId, Vec<u8>>,
 }
 
+/// A flow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct FlowRow {
+    pub(super) id: FlowId,
+    /// How often it has grown.
+    pub(super) revision: u64,
+    /// Its tags.
+    pub(super) tags: BTreeMap<String, String>,
+}
+
 /// Which SQL a query is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Dialect {
@@ -52,7 +62,10 @@ enum Dialect {
 /// A table as it is read: columns, where from, in which order. Columns that begin with `#` are
 /// identifiers of 16 bytes, with `~` other bytes. `{}` stands before each name of a table.
 const QUERIES: [(&str, &str); 6] = [
-    ("f.partition #f.id", "from {}flow as f where {filter} order by f.partition, f.id"),
+    (
+        "f.partition #f.id f.revision f.tags",
+        "from {}flow as f where {filter} order by f.partition, f.id",
+    ),
     (
         "x.partition #x.id #x.flow x.state x.cause x.incarnation x.propagated x.has_in \
          x.has_inputs x.has_out x.not_before x.deadline x.attempt x.charged x.give_backs \
@@ -271,7 +284,7 @@ fn decode((now, tables): Tables) -> Result<Rows, String> {
         for line in lines {
             let mut columns = Columns::of(line)?;
             match table {
-                0 => rows.flows.push((Partition(columns.small()?), FlowId(columns.id()?))),
+                0 => rows.flows.push(flow(&mut columns)?),
                 1 => {
                     let execution = execution(&mut columns)?;
                     let name = columns.text()?.ok_or_else(|| columns.refuse())?;
@@ -292,6 +305,14 @@ fn decode((now, tables): Tables) -> Result<Rows, String> {
     rows.edges.sort_by_key(|row| row.key);
     rows.attempts.sort_by_key(|row| row.key);
     Ok(rows)
+}
+
+fn flow(columns: &mut Columns) -> Result<FlowRow, String> {
+    let _partition: u16 = columns.small()?;
+    let (id, revision) = (FlowId(columns.id()?), columns.small()?);
+    let tags = columns.text()?.map(|text| serde_json::from_str(&text));
+    let tags = tags.transpose().map_err(|_| columns.refuse())?.unwrap_or_default();
+    Ok(FlowRow { id, revision, tags })
 }
 
 fn execution(columns: &mut Columns) -> Result<Execution, String> {
@@ -457,10 +478,13 @@ mod tests {
         let postgres = sql(Dialect::Postgres, query, "\"s\".", Some("round1"));
         assert_eq!(
             postgres,
-            "select json_build_array(f.partition, f.id::text)::text from \"s\".flow as f \
+            "select json_build_array(f.partition, f.id::text, f.revision, f.tags)::text \
+             from \"s\".flow as f \
              where f.namespace = 'round1' order by f.partition, f.id"
         );
         let sqlite = sql(Dialect::Sqlite, query, "", None);
-        assert!(sqlite.starts_with("select json_array(f.partition, nullif(lower(hex(f.id)), ''))"));
+        assert!(
+            sqlite.starts_with("select json_array(f.partition, nullif(lower(hex(f.id)), ''), ")
+        );
     }
 }

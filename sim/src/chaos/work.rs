@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::flow::FlowSpec;
+use sluicegate::flow::{Additions, ExecutionSpec, FlowSpec};
 use sluicegate::identity::ExecutionId;
 use sluicegate::operations::report::Report;
-use sluicegate::retry::Backoff;
+use sluicegate::policy::{JoinPolicy, OnSatisfied};
+use sluicegate::retry::{Backoff, RetryPolicy};
 use sluicegate::storage::ProgressMark;
 
 use super::LEASE;
-use crate::tape::Tape;
+use crate::tape::{Chance, Site, Tape};
 use crate::workload;
 
 /// Executions of one flow at most.
@@ -24,6 +25,8 @@ const DEADLINE_MS: u32 = 5_000;
 const DELAY_MS: u32 = 300;
 /// How long a worker puts work off.
 const SNOOZE: Duration = Duration::from_millis(120);
+/// How the names of executions begin that a flow is extended by.
+const GROWN: &str = "grown";
 /// Delays between attempts: real time passes here.
 const BACKOFF: Backoff = Backoff::Exponential { initial_ms: 50, factor: 2, cap_ms: 200 };
 
@@ -41,6 +44,69 @@ pub(super) fn flow(seed: u64, round: u32, number: u32) -> FlowSpec {
         execution.delay_ms = execution.delay_ms.map(|_| DELAY_MS.into());
     }
     flow
+}
+
+/// What the flow of that number is extended by: one or two executions below one of its own, one of
+/// them before a join of its own if there is one further down.
+pub(super) fn additions(seed: u64, round: u32, number: u32, flow: &FlowSpec) -> Additions {
+    let mut tape = Tape::random(seed, u64::from(u32::MAX - round) << 32 | u64::from(number));
+    let mut even = |arity: usize| {
+        let arity = u16::try_from(arity).expect("a flow is small");
+        usize::from(tape.draw(Site::Plan, arity, Chance::Even))
+    };
+    let count = 1 + even(2);
+    let upstream = even(flow.executions.len());
+    let spec = |name: &str| ExecutionSpec {
+        retry: RetryPolicy { backoff: BACKOFF, ..RetryPolicy::default() },
+        ..ExecutionSpec::new(name)
+    };
+    let name = |at: usize| format!("{GROWN}{at}of{count}");
+    let mut additions = Additions::new()
+        .execution_spec(spec(&name(1)))
+        .edge(&flow.executions[upstream].name, name(1));
+    if count == 2 {
+        additions = additions.execution_spec(spec(&name(2))).edge(name(1), name(2));
+    }
+    // Edges of a flow lead from earlier to later executions, so that these close no cycle.
+    let below = flow.executions[upstream + 1..].iter();
+    let joins = below.filter(|one| flow.edges.iter().any(|edge| edge.to == one.name));
+    let joins: Vec<&ExecutionSpec> = joins.collect();
+    match joins.len() {
+        0 => additions,
+        joins_count => additions.edge(name(1), &joins[even(joins_count)].name),
+    }
+}
+
+/// How many executions came with the one of that name, if it was added to its flow.
+pub(super) fn added_with(name: &str) -> Option<usize> {
+    name.strip_prefix(GROWN)?.split_once("of")?.1.parse().ok()
+}
+
+/// The flow with its additions.
+pub(super) fn grown(flow: &FlowSpec, additions: &Additions) -> FlowSpec {
+    let mut grown = flow.clone();
+    grown.executions.extend(additions.executions.iter().cloned());
+    grown.edges.extend(additions.edges.iter().cloned());
+    grown.groups.extend(additions.groups.iter().map(|(name, policy)| (name.clone(), *policy)));
+    grown
+}
+
+/// A join of a flow that may have another policy, and that policy: any of its edges where it took
+/// all of them, and all of them where it did not.
+pub(super) fn exchange(flow: &FlowSpec) -> Option<(String, JoinPolicy)> {
+    let inbound = |name: &str| flow.edges.iter().filter(|edge| edge.to == name).count();
+    let join = flow.executions.iter().find(|one| inbound(&one.name) > 1)?;
+    let policy = match flow.groups.get(&join.name) {
+        None | Some(JoinPolicy::AllOf) => JoinPolicy::AnyOf { on_satisfied: OnSatisfied::LetRun },
+        Some(_) => JoinPolicy::AllOf,
+    };
+    Some((join.name.clone(), policy))
+}
+
+/// A number below `end` for the flow of that number.
+pub(super) fn pick(seed: u64, round: u32, number: u32, end: usize) -> usize {
+    let drawn = mix(seed ^ u64::from(round) << 32 ^ u64::from(number));
+    usize::try_from(drawn % end as u64).expect("it is below a size")
 }
 
 /// The tenant that stands for a round.
@@ -141,6 +207,21 @@ mod tests {
             drawn.validate(&Limits::default()).unwrap();
         }
         assert_ne!(flow(7, 1, 0).edges, flow(8, 1, 3).edges);
+    }
+
+    #[test]
+    fn additions_fit_their_flow_and_know_how_many_they_are() {
+        for number in 0..200 {
+            let flow = flow(7, 1, number);
+            let more = additions(7, 1, number, &flow);
+            grown(&flow, &more).validate(&Limits::default()).unwrap();
+            let count = more.executions.len();
+            assert!(more.executions.iter().all(|one| added_with(&one.name) == Some(count)));
+            assert!(flow.executions.iter().all(|one| added_with(&one.name).is_none()));
+            if let Some((join, policy)) = exchange(&flow) {
+                assert_ne!(flow.groups.get(&join), Some(&policy));
+            }
+        }
     }
 
     #[test]

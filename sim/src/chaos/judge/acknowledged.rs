@@ -1,55 +1,51 @@
-//! What must hold of everything that a process was told.
+//! What must hold of everything that a process was told: of attempts here, of flows in `calls`.
 
 use sluicegate::identity::{ExecutionId, FlowId};
-use sluicegate::state::{Cause, Outcome, State};
+use sluicegate::state::State;
 use sluicegate::storage::codes::StoredReport;
 use sluicegate::storage::{Attempt, AttemptEnd, Reported, codes};
 use sluicegate::time::Timestamp;
 
 use super::super::ledger::{Entry, Lease};
-use super::{Evidence, Finding, Verdict};
+use super::{Evidence, Finding, Verdict, calls};
 
 pub(super) fn nothing_acknowledged_is_lost(evidence: &Evidence<'_>) -> Verdict {
-    for (book, entry) in entries(evidence) {
-        let (kept, flow) = match entry {
-            Entry::Submitted { flow, executions, edges } => {
-                (submitted(evidence, *flow) == (*executions, *edges), Some(*flow))
-            }
-            Entry::FlowCancelled { flow, cancelled } => {
-                (cancelled.iter().all(|id| was_cancelled(evidence, *id)), Some(*flow))
-            }
-            Entry::Granted { lease } => {
-                (granted_at(evidence, lease).is_some(), flow_of(evidence, lease.execution))
-            }
-            Entry::Reported { lease, end, kind, value } => {
-                let told = (*end, *kind, *value);
-                let kept = attempt(evidence, lease).is_some_and(|row| stored(row) == told);
-                (kept, flow_of(evidence, lease.execution))
-            }
-            Entry::TurnedOver { lease, granted } => {
-                (turned_over(evidence, lease, granted), flow_of(evidence, lease.execution))
-            }
-            Entry::Progressed { lease, sequence } => {
-                (progressed(evidence, lease, *sequence), flow_of(evidence, lease.execution))
-            }
-            Entry::Resumed { execution, epoch, kind, value } => {
-                let told = StoredReport { kind: *kind, value: *value };
-                (resumed(evidence, *execution, *epoch, told), flow_of(evidence, *execution))
-            }
-            Entry::Began { .. } | Entry::Lost { .. } | Entry::Answered { .. } => continue,
-        };
-        if !kept {
-            return Err(Finding {
-                message: format!("{book} was told {entry:?}, which is lost"),
-                flow,
-            });
+    for (book, entry) in evidence.entries() {
+        let kept = calls::kept(evidence, entry).or_else(|| attempt_kept(evidence, entry));
+        if let Some((false, flow)) = kept {
+            let message = format!("{book} was told {entry:?}, which is lost");
+            return Err(Finding { message, flow });
         }
     }
     Ok(())
 }
 
+/// Whether what was told of an attempt is in the rows of its flow, if it was told of one.
+fn attempt_kept(evidence: &Evidence<'_>, entry: &Entry) -> Option<(bool, Option<FlowId>)> {
+    let (kept, execution) = match entry {
+        Entry::Granted { lease } => (granted_at(evidence, lease).is_some(), lease.execution),
+        Entry::Reported { lease, end, kind, value } => {
+            let told = (*end, *kind, *value);
+            let kept = attempt(evidence, lease).is_some_and(|row| stored(row) == told);
+            (kept, lease.execution)
+        }
+        Entry::TurnedOver { lease, granted } => {
+            (turned_over(evidence, lease, granted), lease.execution)
+        }
+        Entry::Progressed { lease, sequence } => {
+            (progressed(evidence, lease, *sequence), lease.execution)
+        }
+        Entry::Resumed { execution, epoch, kind, value } => {
+            let told = StoredReport { kind: *kind, value: *value };
+            (resumed(evidence, *execution, *epoch, told), *execution)
+        }
+        _ => return None,
+    };
+    Some((kept, flow_of(evidence, execution)))
+}
+
 pub(super) fn lost_leases_were_taken(evidence: &Evidence<'_>) -> Verdict {
-    for (book, entry) in entries(evidence) {
+    for (book, entry) in evidence.entries() {
         let Entry::Lost { lease } = entry else { continue };
         let row = attempt(evidence, lease);
         let taken =
@@ -60,25 +56,6 @@ pub(super) fn lost_leases_were_taken(evidence: &Evidence<'_>) -> Verdict {
         }
     }
     Ok(())
-}
-
-fn entries<'e>(evidence: &'e Evidence<'_>) -> impl Iterator<Item = (&'e str, &'e Entry)> {
-    let books = evidence.books.iter();
-    books.flat_map(|book| book.entries.iter().map(|entry| (book.name.as_str(), entry)))
-}
-
-/// How many executions and edges the flow has.
-fn submitted(evidence: &Evidence<'_>, flow: FlowId) -> (usize, usize) {
-    let executions = evidence.rows.executions.iter().filter(|row| row.flow == flow);
-    let edges = executions.clone().map(|row| evidence.into(row.id).len()).sum();
-    (executions.count(), edges)
-}
-
-/// An execution ended with its flow.
-fn was_cancelled(evidence: &Evidence<'_>, id: ExecutionId) -> bool {
-    evidence.executions.get(&id).is_some_and(|row| {
-        row.state == State::Terminal(Outcome::Cancelled) && row.cause == Some(Cause::Flow)
-    })
 }
 
 /// When it was granted: a grant is live, or its end is recorded.

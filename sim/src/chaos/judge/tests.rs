@@ -1,4 +1,5 @@
 mod attempts;
+mod calls;
 
 use sluicegate::identity::{ExecutionId, FlowId, PartitionCount, RequestId};
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy};
@@ -87,7 +88,7 @@ fn event(number: u64, name: &str) -> (EventId, NewEvent) {
 fn sound() -> Rows {
     let mut rows = Rows {
         now: NOW,
-        flows: vec![(key().partition, key().id)],
+        flows: vec![FlowRow { id: key().id, revision: 0, tags: BTreeMap::new() }],
         executions: vec![ended("a"), ended("b")],
         groups: vec![Group {
             downstream: id("b"),
