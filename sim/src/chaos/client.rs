@@ -1,8 +1,8 @@
-//! The client: submits the flows of a round under wall clocks right and wrong, and extends, changes
-//! and cancels some of them, until it is told to stop; resumes whatever is suspended until the round
-//! is over. Never judges.
+//! The client: submits the flows of a round under wall clocks right and wrong, and extends,
+//! changes, cancels and replays some of them, until it is told to stop; resumes whatever is
+//! suspended until the round is over. Never judges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use sluicegate::storage::boxed::BoxStorage;
 
 use super::database::Database;
 use super::desk::Desk;
+use super::ledger::Scope;
 use super::{TICK_LONGEST, counts, work};
 
 /// Flows of one round at most.
@@ -26,6 +27,12 @@ const OPEN_MAX: i64 = 90;
 const BATCH: u32 = 4;
 /// The wait between two batches.
 const PAUSE: Duration = Duration::from_millis(60);
+/// Of so many flows one is replayed once it has ended.
+const REPLAYED_OF: u32 = 3;
+/// Flows that are replayed with each batch at most.
+const REPLAYS_BY_BATCH: usize = 2;
+/// After so many flows more, nothing but a replay is done to a flow.
+const CHANGED_WITHIN: u32 = 4;
 /// The tag that is hung on flows.
 const TAG: &str = "chaos.count";
 /// Of so many suspensions one is left alone for a while, so that others may end it.
@@ -103,7 +110,7 @@ impl Client {
     pub(super) async fn submit(&self, round: u32, stop: &AtomicBool) -> Vec<ValidFlow> {
         let namespace = work::namespace(round);
         let mut flows = Vec::new();
-        let mut known = Flows::new();
+        let (mut known, mut replayed) = (Flows::new(), BTreeSet::new());
         let mut next = 0;
         while next < FLOWS_MAX {
             if stop.load(Ordering::SeqCst) && next >= FLOWS_MIN {
@@ -125,6 +132,7 @@ impl Client {
                 flows.push(flow);
             }
             next += BATCH;
+            self.replay(desk, round, &known, &mut replayed).await;
             desk.pause(PAUSE).await;
         }
         flows
@@ -163,6 +171,40 @@ impl Client {
             }
         }
         None
+    }
+
+    /// Replays some flows that have ended, each of them once. Nobody else changes such a flow, so
+    /// that all of it has ended when the replay comes.
+    async fn replay(
+        &self,
+        desk: &Desk,
+        round: u32,
+        known: &Flows,
+        replayed: &mut BTreeSet<FlowId>,
+    ) {
+        let namespace = work::namespace(round);
+        let Ok(ended) = counts::ended(&self.database, &namespace).await else { return };
+        let last = known.last_key_value().map_or(0, |(number, _)| *number);
+        let due = known.iter().filter(|(number, (id, _))| {
+            let settled = **number + CHANGED_WITHIN < last
+                && !self.desks.iter().any(|desk| desk.is_unsure(*id));
+            **number % REPLAYED_OF == 0 && settled && ended.contains(id) && !replayed.contains(id)
+        });
+        let due: Vec<(u32, FlowId, &ValidFlow)> =
+            due.take(REPLAYS_BY_BATCH).map(|(number, (id, flow))| (*number, *id, flow)).collect();
+        for (number, id, flow) in due {
+            let executions = &flow.spec().executions;
+            let scope = match number / REPLAYED_OF % 3 {
+                0 => Scope::Failed,
+                1 => {
+                    let at = work::pick(self.seed, round, number, executions.len());
+                    Scope::From(desk.execution(id, &executions[at].name))
+                }
+                _ => Scope::All,
+            };
+            replayed.insert(id);
+            desk.replay(id, scope).await;
+        }
     }
 
     /// Resumes what is suspended in a round, some of it late, until it is told to stop.

@@ -1,8 +1,9 @@
 //! Small questions to the database, asked in plain SQL beside the engine. Never changes a row.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sluicegate::identity::{ExecutionId, Partition};
+use sluicegate::identity::{ExecutionId, FlowId, Partition};
 use sluicegate::storage::codes;
 use sqlx::{Connection, Row};
 use uuid::Uuid;
@@ -44,6 +45,48 @@ pub(super) async fn suspended(
         Database::Sqlite(place) => suspended_sqlite(place, &filter).map_err(|e| e.to_string()),
     };
     rows?.into_iter().map(suspension).collect()
+}
+
+/// The flows of a tenant of which every execution is terminal and propagated.
+pub(super) async fn ended(
+    database: &Database,
+    namespace: &str,
+) -> Result<BTreeSet<FlowId>, String> {
+    let rows = match database {
+        Database::Postgres(place) => {
+            ended_postgres(place, namespace).await.map_err(|error| error.to_string())
+        }
+        Database::Sqlite(place) => ended_sqlite(place, namespace).map_err(|e| e.to_string()),
+    };
+    let flow = |bytes: Vec<u8>| Uuid::from_slice(&bytes).map(FlowId).map_err(|e| e.to_string());
+    rows?.into_iter().map(flow).collect()
+}
+
+async fn ended_postgres(
+    place: &PostgresPlace,
+    namespace: &str,
+) -> Result<Vec<Vec<u8>>, sqlx::Error> {
+    let mut session = place.session(&[("statement_timeout", "5000")]).await?;
+    let sql = format!(
+        "select uuid_send(flow) from \"{}\".execution where namespace = '{namespace}' \
+         group by flow having bool_and(state >= 4 and propagated) order by flow",
+        place.schema
+    );
+    let rows = sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_all(&mut session).await?;
+    session.close().await?;
+    rows.iter().map(|row| row.try_get(0)).collect()
+}
+
+fn ended_sqlite(place: &SqlitePlace, namespace: &str) -> rusqlite::Result<Vec<Vec<u8>>> {
+    let connection = rusqlite::Connection::open(&place.file)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    let sql = format!(
+        "select flow from execution where namespace = '{namespace}' \
+         group by flow having min(state >= 4 and propagated = 1) order by flow"
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let rows = statement.query_map([], |row| row.get(0))?;
+    rows.collect()
 }
 
 /// Partition, id and epoch as they are stored.

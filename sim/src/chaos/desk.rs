@@ -1,9 +1,10 @@
 //! One caller of an engine whose clock is off: repeats a call under one request id until there is
 //! an answer, and writes down what it was told. Never decides what is called.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sluicegate::environment::Environment;
@@ -17,7 +18,7 @@ use sluicegate::storage::codes;
 use sluicegate::{Engine, EngineError};
 
 use super::engine_settings;
-use super::ledger::{Entry, Ledger};
+use super::ledger::{Entry, Ledger, Scope};
 use super::worker::{ChaosEngine, Skewed};
 use crate::observed::Observed;
 
@@ -31,6 +32,8 @@ pub(super) struct Desk {
     engine: ChaosEngine,
     environment: Skewed,
     ledger: Arc<Ledger>,
+    /// Flows of which a call was given up: it may yet take effect.
+    unsure: Mutex<BTreeSet<FlowId>>,
 }
 
 impl Desk {
@@ -45,7 +48,7 @@ impl Desk {
         let environment = Skewed::new(skew_s);
         let observed = Observed::new(storage.clone(), Arc::clone(&ledger));
         let engine = Engine::new(observed, environment.clone(), engine_settings());
-        Ok(Self { engine, environment, ledger })
+        Ok(Self { engine, environment, ledger, unsure: Mutex::default() })
     }
 
     pub(super) async fn pause(&self, duration: Duration) {
@@ -66,6 +69,16 @@ impl Desk {
             self.pause(REPEAT_AFTER).await;
         }
         None
+    }
+
+    /// True if a call of that flow was given up.
+    pub(super) fn is_unsure(&self, flow: FlowId) -> bool {
+        self.unsure.lock().unwrap_or_else(PoisonError::into_inner).contains(&flow)
+    }
+
+    /// The id of an execution of a flow.
+    pub(super) fn execution(&self, flow: FlowId, name: &str) -> ExecutionId {
+        self.engine.flow_key(flow).execution(name)
     }
 
     /// Calls until there is an answer, which is written down unless it is a reply: a refusal if
@@ -94,6 +107,7 @@ impl Desk {
                 }
             }
         }
+        self.unsure.lock().unwrap_or_else(PoisonError::into_inner).insert(flow);
         self.ledger.write(&Entry::Unanswered { flow, call: name.to_owned() });
         None
     }
@@ -111,7 +125,7 @@ impl Desk {
     /// Cancels the execution of that name.
     pub(super) async fn cancel_execution(&self, flow: FlowId, name: &str) {
         let request = self.engine.request_id();
-        let execution = self.engine.flow_key(flow).execution(name);
+        let execution = self.execution(flow, name);
         let call = || self.engine.cancel_execution(execution, "chaos", request);
         let had_ended = match self.reply((flow, "cancel_execution"), None, call).await {
             None => return,
@@ -140,7 +154,7 @@ impl Desk {
     /// Sets the policy of a join, which may be too late.
     pub(super) async fn set_policy(&self, flow: FlowId, join: &str, policy: JoinPolicy) {
         let request = self.engine.request_id();
-        let join = self.engine.flow_key(flow).execution(join);
+        let join = self.execution(flow, join);
         let refused = Entry::PolicyKept { flow, join, policy };
         let call = || self.engine.set_edge_group_policy(flow, join, policy, request);
         let name = "set_edge_group_policy";
@@ -159,6 +173,16 @@ impl Desk {
             if self.reply((flow, "set_flow_tag"), None, call).await.is_some() {
                 self.ledger.write(&Entry::Tagged { flow, tag: tag.to_owned(), value });
             }
+        }
+    }
+
+    /// Replays what the scope holds of a flow that has ended.
+    pub(super) async fn replay(&self, flow: FlowId, scope: Scope) {
+        let request = self.engine.request_id();
+        let call = || self.engine.replay(flow, scope.into(), request);
+        if let Some(replayed) = self.reply((flow, "replay"), None, call).await {
+            let members = replayed.members;
+            self.ledger.write(&Entry::Replayed { flow, scope, members });
         }
     }
 

@@ -7,6 +7,7 @@ mod calls;
 mod drained;
 mod joins;
 mod lives;
+mod replays;
 
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sluicegate::identity::{ExecutionId, FlowId};
+use sluicegate::state::Outcome;
 use sluicegate::storage::{Attempt, Edge, Execution, Group, NewEvent};
 use sluicegate::time::Timestamp;
 
@@ -48,6 +50,24 @@ pub(super) static TABLE: &[Check] = &[
         title: "an execution is terminal iff exactly one completion event says so",
         when: When::Always,
         ask: lives::one_event_for_each_end,
+    },
+    Check {
+        id: "I1",
+        title: "a life that the report of its last attempt ended has ended so",
+        when: When::Always,
+        ask: lives::ends_are_as_reported,
+    },
+    Check {
+        id: "I2",
+        title: "what starts again was replayed, once for each life after the first",
+        when: When::Drained,
+        ask: replays::lives_are_counted_by_replays,
+    },
+    Check {
+        id: "I2",
+        title: "a replay starts again what its scope holds, and nothing else",
+        when: When::Drained,
+        ask: replays::scopes_are_kept,
     },
     Check {
         id: "I3",
@@ -275,6 +295,18 @@ impl<'a> Evidence<'a> {
 
     fn attempts(&self, id: ExecutionId) -> &[&'a Attempt] {
         self.attempts.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The attempts of one life of an execution.
+    fn life(&self, id: ExecutionId, incarnation: u32) -> Vec<&'a Attempt> {
+        let attempts = self.attempts(id).iter().copied();
+        attempts.filter(|attempt| attempt.key.incarnation == incarnation).collect()
+    }
+
+    /// How a life of an execution ended, by its event.
+    fn end_of(&self, id: ExecutionId, incarnation: u32) -> Option<Outcome> {
+        let mut events = self.events(id).iter();
+        events.find(|event| event.incarnation == incarnation).and_then(|event| event.outcome())
     }
 
     fn events(&self, id: ExecutionId) -> &[&'a NewEvent] {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sluicegate::identity::{ExecutionId, FlowId};
 use sluicegate::operations::claim::LeaseToken;
 use sluicegate::policy::JoinPolicy;
+use sluicegate::replay::ReplayScope;
 use sluicegate::storage::{AttemptEnd, CommitError, Contention, Reported, StorageError, codes};
 
 use crate::observed::Observer;
@@ -31,6 +32,25 @@ impl From<LeaseToken> for Lease {
     fn from(token: LeaseToken) -> Self {
         let LeaseToken { execution, incarnation, attempt, epoch, nonce } = token;
         Self { execution, incarnation, attempt, epoch, nonce }
+    }
+}
+
+/// What a replay starts again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Scope {
+    Failed,
+    From(ExecutionId),
+    All,
+}
+
+impl From<Scope> for ReplayScope {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::Failed => Self::Failed,
+            Scope::From(execution) => Self::From(execution),
+            Scope::All => Self::All,
+        }
     }
 }
 
@@ -62,6 +82,8 @@ pub(super) enum Entry {
     ExecutionCancelled { flow: FlowId, execution: ExecutionId, had_ended: Option<u8> },
     /// A tag was hung on a flow, whose value counts how often that was done.
     Tagged { flow: FlowId, tag: String, value: u64 },
+    /// A replay of that scope was acknowledged, of these executions.
+    Replayed { flow: FlowId, scope: Scope, members: Vec<ExecutionId> },
     /// A call of a flow was given up without an answer: it may have taken effect.
     Unanswered { flow: FlowId, call: String },
     /// A call of a flow was answered with what its plan does not allow.

@@ -139,15 +139,15 @@ pub(super) struct Fate {
 /// The longest that an attempt works.
 pub(super) const WORK_MAX: Duration = Duration::from_secs(3);
 
-/// The fate of an attempt: the same for the same seed, execution and attempt.
-pub(super) fn fate(seed: u64, execution: ExecutionId, attempt: u32) -> Fate {
-    let first = mix(seed ^ bits(execution) ^ u64::from(attempt));
+/// The fate of an attempt: the same for the same seed, execution, incarnation and attempt.
+pub(super) fn fate(seed: u64, execution: ExecutionId, incarnation: u32, attempt: u32) -> Fate {
+    let first = mix(seed ^ bits(execution) ^ u64::from(incarnation) << 32 ^ u64::from(attempt));
     let second = mix(first);
     let bytes: Arc<[u8]> = first.to_be_bytes().into();
     let report = match first % 100 {
         0..10 => Report::FailRetryable(bytes),
         10..17 => Report::FailFatal(bytes),
-        // Only once for each execution, so that nothing is given back for ever.
+        // Only once in each life, so that nothing is given back for ever.
         17..21 if attempt == 1 => Report::Release,
         21..25 if attempt == 1 => Report::Snooze(SNOOZE),
         25..28 => Report::Skip,
@@ -169,11 +169,17 @@ pub(super) fn fate(seed: u64, execution: ExecutionId, attempt: u32) -> Fate {
     Fate { report, work, renewal, progress }
 }
 
-/// What an attempt says of its progress: the same for the same seed, execution and mark.
-pub(super) fn progress(seed: u64, execution: ExecutionId, mark: ProgressMark) -> [u8; 8] {
+/// What an attempt says of its progress: the same for the same seed, execution, incarnation and
+/// mark.
+pub(super) fn progress(
+    seed: u64,
+    execution: ExecutionId,
+    incarnation: u32,
+    mark: ProgressMark,
+) -> [u8; 8] {
     let ProgressMark { attempt, sequence } = mark;
-    let first = mix(seed ^ bits(execution) ^ u64::from(attempt) << 32);
-    mix(first ^ sequence).to_be_bytes()
+    let first = mix(seed ^ bits(execution) ^ u64::from(incarnation) << 32 ^ u64::from(attempt));
+    mix(!first ^ sequence).to_be_bytes()
 }
 
 /// The bits of an id, folded.
@@ -230,8 +236,8 @@ mod tests {
         let ids = (0..500).map(|number| key.execution(&number.to_string()));
         let ends: BTreeSet<_> = ids
             .map(|id| {
-                assert_eq!(fate(7, id, 1), fate(7, id, 1));
-                fate(7, id, 1).report.end()
+                assert_eq!(fate(7, id, 0, 1), fate(7, id, 0, 1));
+                fate(7, id, 0, 1).report.end()
             })
             .collect();
         assert_eq!(ends.len(), 7, "{ends:?}");

@@ -262,7 +262,7 @@ impl Station {
     /// Works on a grant and says what became of it; returns what it was granted in the same call.
     async fn handle(&self, slot: u32, grant: &Claimed) -> Vec<Claimed> {
         let token = grant.token();
-        let fate = fate(self.orders.seed, token.execution, token.attempt);
+        let fate = fate(self.orders.seed, token.execution, token.incarnation, token.attempt);
         if !self.work(grant, &fate).await {
             return Vec::new();
         }
@@ -380,7 +380,7 @@ impl Station {
     /// Reports progress, twice if the first has no answer; false if the lease is lost.
     async fn progress(&self, token: LeaseToken, sequence: u64) -> bool {
         let mark = ProgressMark { attempt: token.attempt, sequence };
-        let value = work::progress(self.orders.seed, token.execution, mark);
+        let value = work::progress(self.orders.seed, token.execution, token.incarnation, mark);
         for _ in 0..PROGRESS_CALLS_MAX {
             match self.engine.progress(token, sequence, value.as_slice().into()).await {
                 Ok(()) => {

@@ -62,7 +62,8 @@ pub(super) fn lost_leases_were_taken(evidence: &Evidence<'_>) -> Verdict {
 fn granted_at(evidence: &Evidence<'_>, lease: &Lease) -> Option<Timestamp> {
     let live = evidence.executions.get(&lease.execution).and_then(|row| {
         let live = row.lease.filter(|live| live.nonce == lease.nonce);
-        live.filter(|_| (row.attempt, row.epoch) == (lease.attempt, lease.epoch))
+        let named = (lease.incarnation, lease.attempt, lease.epoch);
+        live.filter(|_| (row.incarnation, row.attempt, row.epoch) == named)
     });
     let ended = || attempt(evidence, lease).map(|past| past.granted_at);
     live.map(|live| live.granted_at).or_else(ended)

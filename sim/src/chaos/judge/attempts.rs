@@ -58,9 +58,11 @@ fn ends_a_suspension(cause: Option<Cause>) -> bool {
 pub(super) fn progress_is_what_an_attempt_said(evidence: &Evidence<'_>) -> Verdict {
     for row in &evidence.rows.executions {
         let stored = evidence.rows.progress.get(&row.id);
-        let said = row.progress.map(|mark| work::progress(evidence.seed, row.id, mark).to_vec());
+        let said = row
+            .progress
+            .map(|mark| work::progress(evidence.seed, row.id, row.incarnation, mark).to_vec());
         let drawn = row.progress.is_none_or(|mark| {
-            let last = work::fate(evidence.seed, row.id, mark.attempt).progress;
+            let last = work::fate(evidence.seed, row.id, row.incarnation, mark.attempt).progress;
             (1..=row.attempt).contains(&mark.attempt) && (1..=last).contains(&mark.sequence)
         });
         if stored != said.as_ref() || !drawn {

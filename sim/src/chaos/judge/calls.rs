@@ -24,7 +24,7 @@ pub(super) fn kept(evidence: &Evidence<'_>, entry: &Entry) -> Option<(bool, Opti
         Entry::ExecutionCancelled { flow, execution, had_ended } => {
             let kept = match had_ended {
                 None => was_cancelled(evidence, *execution, Cause::Operator),
-                Some(code) => outcome(evidence, *execution).map(codes::outcome) == Some(*code),
+                Some(code) => evidence.end_of(*execution, 0).map(codes::outcome) == Some(*code),
             };
             (kept, flow)
         }
@@ -40,6 +40,10 @@ pub(super) fn kept(evidence: &Evidence<'_>, entry: &Entry) -> Option<(bool, Opti
         }
         Entry::PolicyKept { flow, join, policy } => {
             (policy_of(evidence, *join).is_some_and(|kept| kept != *policy), flow)
+        }
+        Entry::Replayed { flow, members, .. } => {
+            let again = |id| evidence.executions.get(id).is_some_and(|row| row.incarnation > 0);
+            (members.iter().all(again), flow)
         }
         Entry::Tagged { flow, tag, value } => (tagged(evidence, *flow, tag, *value), flow),
         _ => return None,
@@ -57,15 +61,15 @@ fn submitted(evidence: &Evidence<'_>, flow: FlowId) -> (usize, usize) {
     (members().filter(|row| !evidence.was_added(row.id)).count(), edges.count())
 }
 
-fn outcome(evidence: &Evidence<'_>, id: ExecutionId) -> Option<Outcome> {
-    evidence.executions.get(&id).and_then(|row| row.state.outcome())
-}
-
-/// An execution was cancelled for that reason.
+/// The first life of an execution was cancelled, for that reason as long as its row can tell: the
+/// client cancels nothing that it has replayed.
 fn was_cancelled(evidence: &Evidence<'_>, id: ExecutionId, cause: Cause) -> bool {
-    evidence.executions.get(&id).is_some_and(|row| {
-        row.state == State::Terminal(Outcome::Cancelled) && row.cause == Some(cause)
-    })
+    let cancelled = evidence.end_of(id, 0) == Some(Outcome::Cancelled);
+    cancelled
+        && evidence.executions.get(&id).is_some_and(|row| {
+            let stands = row.state == State::Terminal(Outcome::Cancelled);
+            row.incarnation > 0 || (stands && row.cause == Some(cause))
+        })
 }
 
 fn extended(

@@ -100,7 +100,8 @@ fn as_drawn(evidence: &Evidence<'_>, attempt: &Attempt) -> Verdict {
         return Ok(());
     }
     let key = attempt.key;
-    let drawn = work::fate(evidence.seed, key.execution, key.attempt).report.end();
+    let drawn = work::fate(evidence.seed, key.execution, key.incarnation, key.attempt);
+    let drawn = drawn.report.end();
     if attempt.end == drawn {
         return Ok(());
     }

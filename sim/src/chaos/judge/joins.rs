@@ -27,7 +27,8 @@ pub(super) fn counters_equal_a_recount(evidence: &Evidence<'_>) -> Verdict {
     Ok(())
 }
 
-/// A resolved edge was resolved by its own upstream's outcome.
+/// A resolved edge was resolved by its own upstream's outcome. One whose downstream had started or
+/// ended when its upstream was replayed keeps what an earlier life has brought it.
 fn agrees(evidence: &Evidence<'_>, group: &Group, edge: &Edge) -> Verdict {
     let Some(upstream) = evidence.executions.get(&edge.key.upstream) else {
         return wrong_group(group, format!("no upstream: {edge:?}"));
@@ -35,9 +36,17 @@ fn agrees(evidence: &Evidence<'_>, group: &Group, edge: &Edge) -> Verdict {
     if edge.resolution == Resolution::Pending {
         return Ok(());
     }
-    let expected = upstream.state.outcome().map(|outcome| oracle::resolve(edge.accepts, outcome));
-    let incarnation = edge.upstream_incarnation == Some(upstream.incarnation);
-    match expected == Some(edge.resolution) && incarnation {
+    let by = edge.upstream_incarnation;
+    let outcome = match by {
+        Some(by) if by < upstream.incarnation => evidence.end_of(upstream.id, by).filter(|_| {
+            let downstream = evidence.executions.get(&group.downstream);
+            let ended = downstream.is_some_and(|row| row.state.is_terminal());
+            group.decision != Decision::Undecided || ended
+        }),
+        _ => upstream.state.outcome(),
+    };
+    let expected = outcome.map(|outcome| oracle::resolve(edge.accepts, outcome));
+    match expected == Some(edge.resolution) && by.is_some_and(|by| by <= upstream.incarnation) {
         true => Ok(()),
         false => wrong_group(group, format!("{edge:?} although its upstream is {upstream:?}")),
     }
@@ -75,7 +84,8 @@ pub(super) fn skips_are_called_for(evidence: &Evidence<'_>) -> Verdict {
                 skipped && impossible && row.attempt == 0
             }
             Some(Cause::Handler) if skipped => {
-                let last = evidence.attempts(row.id).last();
+                let life = evidence.life(row.id, row.incarnation);
+                let last = life.last();
                 last.is_some_and(|attempt| attempt.end == AttemptEnd::Skipped)
             }
             _ => !skipped,

@@ -66,7 +66,6 @@ pub(super) fn states_are_legal(evidence: &Evidence<'_>) -> Verdict {
             ("inbound edges iff it says so", row.has_in != evidence.into(row.id).is_empty()),
             ("outbound edges iff it says so", row.has_out != evidence.out_of(row.id).is_empty()),
             ("blocked only with a group", row.state != State::Blocked || row.has_in),
-            ("never replayed here", row.incarnation == 0),
         ];
         if let Some((rule, _)) = agrees.iter().find(|(_, holds)| !holds) {
             return wrong(row, format!("broken: {rule}: {row:?}"));
@@ -77,12 +76,13 @@ pub(super) fn states_are_legal(evidence: &Evidence<'_>) -> Verdict {
 
 pub(super) fn attempts_are_counted(evidence: &Evidence<'_>) -> Verdict {
     for row in &evidence.rows.executions {
-        let past = evidence.attempts(row.id);
+        let past = evidence.life(row.id, row.incarnation);
         let numbers: Vec<u32> = past.iter().map(|attempt| attempt.key.attempt).collect();
         let ended = row.attempt - u32::from(row.state == State::Active && row.attempt > 0);
         if numbers != (1..=ended).collect::<Vec<u32>>() {
             return wrong(row, format!("attempt {} after {past:?}", row.attempt));
         }
+        lives_are_whole(evidence, row)?;
         let returns = |end| matches!(end, AttemptEnd::Released | AttemptEnd::Snoozed);
         let returned = past.iter().filter(|attempt| returns(attempt.end)).count();
         let suspended = past.iter().filter(|attempt| attempt.end == AttemptEnd::Suspended).count();
@@ -93,11 +93,42 @@ pub(super) fn attempts_are_counted(evidence: &Evidence<'_>) -> Verdict {
                 format!("{returned} given back and {suspended} suspended, but {row:?}"),
             );
         }
+    }
+    Ok(())
+}
+
+/// What must hold of the attempts of every life, those included that a replay has ended for good.
+fn lives_are_whole(evidence: &Evidence<'_>, row: &Execution) -> Verdict {
+    for incarnation in 0..=row.incarnation {
+        let past = evidence.life(row.id, incarnation);
+        if !past.iter().map(|attempt| attempt.key.attempt).eq((1..).take(past.len())) {
+            return wrong(row, format!("an attempt is missing among {past:?}"));
+        }
         if past.iter().any(|attempt| attempt.ended_at < attempt.granted_at) {
             return wrong(row, format!("an attempt ended before it began: {past:?}"));
         }
         if let Some(pair) = past.windows(2).find(|pair| !waited(row, pair[0], pair[1])) {
             return wrong(row, format!("a retry did not wait its delay: {pair:?}"));
+        }
+    }
+    let known = |attempt: &&Attempt| attempt.key.incarnation <= row.incarnation;
+    match evidence.attempts(row.id).iter().copied().find(|attempt| !known(attempt)) {
+        Some(attempt) => wrong(row, format!("an attempt of a life to come: {attempt:?}")),
+        None => Ok(()),
+    }
+}
+
+/// An attempt whose report ended a life is the last of it, and its event says the same.
+pub(super) fn ends_are_as_reported(evidence: &Evidence<'_>) -> Verdict {
+    for row in &evidence.rows.executions {
+        for attempt in evidence.attempts(row.id) {
+            let Reported::Finished(outcome) = attempt.reported else { continue };
+            let incarnation = attempt.key.incarnation;
+            let last = evidence.life(row.id, incarnation).last().copied() == Some(*attempt);
+            let end = evidence.end_of(row.id, incarnation);
+            if !last || end != Some(outcome) {
+                return wrong(row, format!("ended as {end:?} with or after {attempt:?}"));
+            }
         }
     }
     Ok(())

@@ -111,7 +111,7 @@ fn an_acknowledged_resume_that_is_lost_is_seen() {
 fn progressed(sequence: u64) -> impl Fn(&mut Rows) {
     move |rows| {
         let mark = ProgressMark { attempt: 1, sequence };
-        let value = work::progress(seed(), id("a"), mark);
+        let value = work::progress(seed(), id("a"), 0, mark);
         of(rows, "a").progress = Some(mark);
         rows.progress.insert(id("a"), value.to_vec());
     }

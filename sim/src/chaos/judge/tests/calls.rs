@@ -91,6 +91,7 @@ fn a_cancel_of_an_execution_that_is_lost_is_seen() {
         move |rows: &mut Rows| {
             let row = of(rows, "a");
             (row.state, row.cause) = (State::Terminal(Outcome::Cancelled), Some(cause));
+            rows.events[0].1.kind = EventKind::Completed { outcome: Outcome::Cancelled };
         }
     };
     assert_eq!(judged(cancelled_by(Cause::Operator), Some(told(None))), [] as [&str; 0]);
