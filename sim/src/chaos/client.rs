@@ -32,7 +32,7 @@ const REPLAYED_OF: u32 = 3;
 /// Flows that are replayed with each batch at most.
 const REPLAYS_BY_BATCH: usize = 2;
 /// After so many flows more, nothing but a replay is done to a flow.
-const CHANGED_WITHIN: u32 = 4;
+const CHANGED_WITHIN: u32 = 9;
 /// The tag that is hung on flows.
 const TAG: &str = "chaos.count";
 /// Of so many suspensions one is left alone for a while, so that others may end it.
@@ -62,23 +62,23 @@ struct Change {
     after: u32,
 }
 
-/// What is done after each submit, in turn.
+/// What is done after each submit, in turn: soon, or so late that the flow may refuse it.
 static CHANGES: [Change; 16] = [
     Change { act: Act::Tag, after: 3 },
     Change { act: Act::Extend, after: 1 },
     Change { act: Act::SetPolicy, after: 0 },
     Change { act: Act::CancelExecution, after: 3 },
     Change { act: Act::Tag, after: 3 },
-    Change { act: Act::Extend, after: 1 },
-    Change { act: Act::SetPolicy, after: 0 },
+    Change { act: Act::Extend, after: 9 },
+    Change { act: Act::SetPolicy, after: 8 },
     Change { act: Act::Cancel(ClosePolicy::CancelPending), after: 4 },
     Change { act: Act::Tag, after: 3 },
     Change { act: Act::Extend, after: 1 },
     Change { act: Act::SetPolicy, after: 0 },
     Change { act: Act::CancelExecution, after: 3 },
     Change { act: Act::Tag, after: 3 },
-    Change { act: Act::Extend, after: 1 },
-    Change { act: Act::SetPolicy, after: 0 },
+    Change { act: Act::Extend, after: 9 },
+    Change { act: Act::SetPolicy, after: 8 },
     Change { act: Act::Cancel(ClosePolicy::CancelAll), after: 4 },
 ];
 

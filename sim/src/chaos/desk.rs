@@ -51,6 +51,15 @@ impl Desk {
         Ok(Self { engine, environment, ledger, unsure: Mutex::default() })
     }
 
+    pub(super) fn engine(&self) -> &ChaosEngine {
+        &self.engine
+    }
+
+    /// Writes down what was told.
+    pub(super) fn write(&self, entry: &Entry) {
+        self.ledger.write(entry);
+    }
+
     pub(super) async fn pause(&self, duration: Duration) {
         self.environment.sleep(duration).await;
     }
@@ -96,7 +105,7 @@ impl Desk {
                 Err(error) => {
                     let erred = |error: EngineError| {
                         let (call, error) = (name.to_owned(), error.to_string());
-                        Entry::Erred { flow, call, error }
+                        Entry::Erred { flow: Some(flow), call, error }
                     };
                     let entry = match (error, refused) {
                         (EngineError::Refused(_), Some(entry)) => entry,

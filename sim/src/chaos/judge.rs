@@ -5,6 +5,7 @@ mod acknowledged;
 mod attempts;
 mod calls;
 mod drained;
+mod feed;
 mod joins;
 mod lives;
 mod replays;
@@ -128,6 +129,18 @@ pub(super) static TABLE: &[Check] = &[
         title: "a lease that was reported lost has not been ended by its holder",
         when: When::Always,
         ask: acknowledged::lost_leases_were_taken,
+    },
+    Check {
+        id: "I17",
+        title: "the end of every lease is told, unless a report ended the execution with it",
+        when: When::Always,
+        ask: feed::ends_of_leases_are_told,
+    },
+    Check {
+        id: "I17",
+        title: "a consumer is handed every event, in the order of its execution",
+        when: When::Drained,
+        ask: feed::every_event_is_handed_over,
     },
     Check {
         id: "I19",

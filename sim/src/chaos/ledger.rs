@@ -7,11 +7,16 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use sluicegate::feed::FeedEvent;
 use sluicegate::identity::{ExecutionId, FlowId};
 use sluicegate::operations::claim::LeaseToken;
 use sluicegate::policy::JoinPolicy;
 use sluicegate::replay::ReplayScope;
-use sluicegate::storage::{AttemptEnd, CommitError, Contention, Reported, StorageError, codes};
+use sluicegate::storage::codes::{self, StoredLease};
+use sluicegate::storage::{
+    AttemptEnd, CommitError, Contention, EventKind, NewEvent, Reported, StorageError,
+};
+use sluicegate::time::Timestamp;
 
 use crate::observed::Observer;
 
@@ -54,6 +59,39 @@ impl From<Scope> for ReplayScope {
     }
 }
 
+/// An event with its place in the feed, in the codes of its columns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Handed {
+    pub(super) position: u64,
+    pub(super) flow: FlowId,
+    pub(super) execution: ExecutionId,
+    pub(super) incarnation: u32,
+    /// Attempt, change and expiry of the lease that it tells of.
+    pub(super) lease: Option<(i64, i64, i64)>,
+    pub(super) outcome: Option<u8>,
+    pub(super) occurred_at: i64,
+}
+
+impl Handed {
+    /// The event; none if it tells of nothing that there is.
+    pub(super) fn event(&self) -> Option<NewEvent> {
+        let stored = self.lease.map(|(attempt, change, expires_at)| StoredLease {
+            attempt,
+            change,
+            expires_at,
+        });
+        let lease = codes::lease_event_of(stored.unwrap_or_default())?;
+        let outcome = match self.outcome {
+            Some(code) => Some(codes::outcome_of(code.into())?),
+            None => None,
+        };
+        let kind = codes::event_of(lease, outcome)?;
+        let Self { flow, execution, incarnation, .. } = *self;
+        let occurred_at = Timestamp(self.occurred_at);
+        Some(NewEvent { execution, flow, incarnation, kind, occurred_at })
+    }
+}
+
 /// Something that a process was told.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "told", rename_all = "snake_case")]
@@ -86,8 +124,14 @@ pub(super) enum Entry {
     Replayed { flow: FlowId, scope: Scope, members: Vec<ExecutionId> },
     /// A call of a flow was given up without an answer: it may have taken effect.
     Unanswered { flow: FlowId, call: String },
-    /// A call of a flow was answered with what its plan does not allow.
-    Erred { flow: FlowId, call: String, error: String },
+    /// A call, of a flow if it names one, was answered with what its plan does not allow.
+    Erred { flow: Option<FlowId>, call: String, error: String },
+    /// A consumer of the feed was opened, to go on from its stored cursor.
+    Opened,
+    /// An event was handed over.
+    Handed(Handed),
+    /// An acknowledgement was stored: everything up to there has been dealt with.
+    Acknowledged { position: u64 },
     /// A lease was granted.
     Granted { lease: Lease },
     /// A report was accepted: codes of its end, and of what it led to.
@@ -109,6 +153,20 @@ impl Entry {
         let stored = codes::reported(reported);
         let end = codes::attempt_end(end);
         Self::Reported { lease, end, kind: stored.kind, value: stored.value }
+    }
+
+    pub(super) fn handed(event: &FeedEvent) -> Self {
+        let (lease, outcome) = match event.what {
+            EventKind::Completed { outcome } => (None, Some(codes::outcome(outcome))),
+            EventKind::Lease(lease) => {
+                let StoredLease { attempt, change, expires_at } = codes::lease_event(Some(lease));
+                (Some((attempt, change, expires_at)), None)
+            }
+            _ => (None, None),
+        };
+        let FeedEvent { flow, execution, incarnation, .. } = *event;
+        let (position, occurred_at) = (event.cursor.position.0, event.occurred_at.0);
+        Self::Handed(Handed { position, flow, execution, incarnation, lease, outcome, occurred_at })
     }
 
     pub(super) fn resumed(execution: ExecutionId, epoch: u64, reported: Reported) -> Self {

@@ -13,6 +13,7 @@ mod judge;
 mod ledger;
 mod postgres;
 mod proxy;
+mod reader;
 mod report;
 mod round;
 mod rows;
@@ -47,6 +48,7 @@ use disk::{Disk, Home};
 use faults::Field;
 use fleet::{Common, Fleet};
 use proxy::Proxy;
+use reader::Reader;
 use report::Report;
 use round::Scene;
 
@@ -205,6 +207,7 @@ async fn scene(request: &Request, home: &Home) -> Result<Scene, String> {
         lane: request.lane,
         seed: request.seed,
         client: Arc::new(submitter),
+        reader: Arc::new(Reader::new(&storage, directory)?),
         storage,
         failures: request.failures.clone(),
         field: Field {

@@ -38,6 +38,8 @@ static ACTS: &[&str] = &[
     "resumes",
     "progress",
     "turnovers",
+    "events",
+    "acknowledgements",
 ];
 /// Characters of a message that a summary shows.
 const MESSAGE_MAX: usize = 600;
@@ -283,6 +285,9 @@ fn word(entry: &Entry) -> Option<&'static str> {
         Entry::Progressed { .. } => "progress",
         Entry::Resumed { .. } => "resumes",
         Entry::Began { .. } => "processes",
+        Entry::Opened => "consumers",
+        Entry::Handed(_) => "events",
+        Entry::Acknowledged { .. } => "acknowledgements",
         Entry::Answered { .. } | Entry::Erred { .. } => return None,
     })
 }

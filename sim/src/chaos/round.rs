@@ -2,6 +2,7 @@
 //! the seed; then faults stop, everything must drain within the bound, and is judged.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,7 @@ use super::client::Client;
 use super::database::STATEMENT_TIMEOUT;
 use super::faults::{self, Field, Kind};
 use super::judge::{Evidence, Finding, Healed, Violation, When};
+use super::reader::Reader;
 use super::rows::{self, Rows, Unread};
 use super::work::{self, WORK_MAX};
 use super::{LEASE, SIGMA, TICK_LONGEST, counts, engine_settings, ledger};
@@ -43,6 +45,7 @@ pub(super) struct Scene {
     pub(super) seed: u64,
     pub(super) field: Field,
     pub(super) client: Arc<Client>,
+    pub(super) reader: Arc<Reader>,
     pub(super) storage: BoxStorage,
     pub(super) failures: PathBuf,
 }
@@ -63,29 +66,31 @@ pub(super) struct Outcome {
     pub(super) file: Option<PathBuf>,
 }
 
-/// Whoever resumes what is suspended, from the first flow of a round on until it has drained.
-struct Attendance {
-    over: Arc<AtomicBool>,
-    attending: JoinHandle<()>,
+/// Something that is done beside the faults until it is told to stop.
+struct Companion {
+    stop: Arc<AtomicBool>,
+    task: JoinHandle<()>,
 }
 
-impl Attendance {
-    fn begin(client: &Arc<Client>, round: u32) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let (client, seen) = (Arc::clone(client), Arc::clone(&over));
-        Self { over, attending: tokio::spawn(async move { client.attend(round, &seen).await }) }
+impl Companion {
+    fn begin<F: Future<Output = ()> + Send + 'static>(
+        does: impl FnOnce(Arc<AtomicBool>) -> F,
+    ) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        Self { task: tokio::spawn(does(Arc::clone(&stop))), stop }
     }
 
+    /// Tells it to stop, and waits until it has.
     async fn end(mut self) -> Result<(), String> {
-        self.over.store(true, Ordering::SeqCst);
-        (&mut self.attending).await.map_err(|error| error.to_string())
+        self.stop.store(true, Ordering::SeqCst);
+        (&mut self.task).await.map_err(|error| error.to_string())
     }
 }
 
-impl Drop for Attendance {
+impl Drop for Companion {
     /// A round that ends early leaves nobody behind.
     fn drop(&mut self) {
-        self.attending.abort();
+        self.task.abort();
     }
 }
 
@@ -110,7 +115,9 @@ impl Scene {
         let stop = Arc::new(AtomicBool::new(false));
         let (client, stopped) = (Arc::clone(&self.client), Arc::clone(&stop));
         let submitting = tokio::spawn(async move { client.submit(round, &stopped).await });
-        let attendance = Attendance::begin(&self.client, round);
+        let (client, reader) = (Arc::clone(&self.client), Arc::clone(&self.reader));
+        let attendant = Companion::begin(|stop| async move { client.attend(round, &stop).await });
+        let reader = Companion::begin(|stop| async move { reader.read(&stop).await });
         self.strike_all(&mut outcome, say).await?;
         stop.store(true, Ordering::SeqCst);
         if !outcome.violations.is_empty() {
@@ -121,8 +128,7 @@ impl Scene {
         let flows = submitting.await.map_err(|error| error.to_string())?;
         let bounds = bounds(&flows);
         (outcome.bound, outcome.path) = (bounds.l2, bounds.path.len());
-        self.drain(&bounds, &mut outcome, say).await?;
-        attendance.end().await?;
+        self.drain(&bounds, [attendant, reader], &mut outcome, say).await?;
         Ok(outcome)
     }
 
@@ -183,6 +189,7 @@ impl Scene {
     async fn drain(
         &mut self,
         bounds: &Bounds,
+        companions: [Companion; 2],
         outcome: &mut Outcome,
         say: &mut impl FnMut(&str),
     ) -> Result<(), String> {
@@ -220,6 +227,9 @@ impl Scene {
             }
             tokio::time::sleep(LOOK_AFTER).await;
             self.field.fleet.tend()?;
+        }
+        for companion in companions {
+            companion.end().await?;
         }
         self.judge_drained(&namespace, healed, outcome).await
     }

@@ -8,7 +8,7 @@ use sluicegate::identity::{ExecutionId, FlowId, Partition, RequestId};
 use sluicegate::policy::AcceptSet;
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::State;
-use sluicegate::storage::codes::{self, StoredBackoff, StoredJoin, StoredReport};
+use sluicegate::storage::codes::{self, StoredBackoff, StoredJoin, StoredLease, StoredReport};
 use sluicegate::storage::{
     Attempt, AttemptKey, Edge, EdgeKey, EventId, EventKind, Execution, Group, Lease, NewEvent,
     ProgressMark, Resumed,
@@ -36,6 +36,8 @@ pub(super) struct Rows {
     pub(super) attempts: Vec<Attempt>,
     /// Completion events, by number.
     pub(super) events: Vec<(EventId, NewEvent)>,
+    /// Events that tell of leases, by number.
+    pub(super) lease_events: Vec<(EventId, NewEvent)>,
     /// Names of the executions.
     pub(super) names: BTreeMap<ExecutionId, String>,
     /// Their progress, of those that have any.
@@ -101,10 +103,11 @@ const QUERIES: [(&str, &str); 6] = [
          where {filter} order by a.partition, a.execution, a.incarnation, a.attempt",
     ),
     (
-        "c.id c.partition #c.execution #c.flow c.incarnation c.outcome c.occurred_at",
+        "c.id c.partition #c.execution #c.flow c.incarnation c.lease_attempt c.lease_change \
+         c.lease_expires_at c.outcome c.occurred_at",
         "from {}event as c \
          join {}flow as f on f.partition = c.partition and f.id = c.flow \
-         where {filter} and c.lease_change = 0 order by c.id",
+         where {filter} order by c.id",
     ),
 ];
 
@@ -295,7 +298,14 @@ fn decode((now, tables): Tables) -> Result<Rows, String> {
                 2 => rows.groups.push(group(&mut columns)?),
                 3 => rows.edges.push(edge(&mut columns)?),
                 4 => rows.attempts.push(attempt(&mut columns)?),
-                _ => rows.events.push(event(&mut columns)?),
+                _ => {
+                    let (id, event) = event(&mut columns)?;
+                    let events = match event.kind {
+                        EventKind::Completed { .. } => &mut rows.events,
+                        _ => &mut rows.lease_events,
+                    };
+                    events.push((id, event));
+                }
             }
         }
     }
@@ -449,9 +459,16 @@ fn event(columns: &mut Columns) -> Result<(EventId, NewEvent), String> {
     let id = EventId(columns.small()?);
     let execution = columns.execution()?;
     let flow = FlowId(columns.id()?);
-    let (incarnation, outcome) = (columns.small()?, columns.code(codes::outcome_of)?);
+    let incarnation = columns.small()?;
+    let (attempt, change) = (columns.integer()?, columns.integer()?);
+    let stored = StoredLease { attempt, change, expires_at: columns.integer()? };
+    let lease = codes::lease_event_of(stored).ok_or_else(|| columns.refuse())?;
+    let outcome = match columns.optional()? {
+        Some(code) => Some(codes::outcome_of(code).ok_or_else(|| columns.refuse())?),
+        None => None,
+    };
+    let kind = codes::event_of(lease, outcome).ok_or_else(|| columns.refuse())?;
     let occurred_at = columns.time()?;
-    let kind = EventKind::Completed { outcome };
     Ok((id, NewEvent { execution, flow, incarnation, kind, occurred_at }))
 }
 

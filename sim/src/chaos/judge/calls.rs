@@ -120,7 +120,7 @@ pub(super) fn calls_are_answered_as_planned(evidence: &Evidence<'_>) -> Verdict 
     for (book, entry) in evidence.entries() {
         if let Entry::Erred { flow, .. } = entry {
             let message = format!("{book} was told {entry:?}");
-            return Err(Finding { message, flow: Some(*flow) });
+            return Err(Finding { message, flow: *flow });
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
 mod attempts;
 mod calls;
+mod feed;
 mod replays;
 
 use sluicegate::identity::{ExecutionId, FlowId, PartitionCount, RequestId};
@@ -8,11 +9,11 @@ use sluicegate::retry::RetryPolicy;
 use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{
     Attempt, AttemptEnd, AttemptKey, Edge, EdgeKey, EventId, EventKind, Execution, Group, Lease,
-    NewEvent, Reported, Resolution,
+    LeaseChange, LeaseEvent, NewEvent, Reported, Resolution, codes,
 };
 use sluicegate::time::Timestamp;
 
-use super::super::ledger::{self, Entry};
+use super::super::ledger::{self, Entry, Handed};
 use super::super::work;
 use super::*;
 
@@ -114,6 +115,7 @@ fn sound() -> Rows {
         }],
         attempts: vec![attempt("a"), attempt("b")],
         events: vec![event(1, "a"), event(2, "b")],
+        lease_events: Vec::new(),
         names: [(id("a"), "a".to_owned()), (id("b"), "b".to_owned())].into(),
         progress: BTreeMap::new(),
     };
@@ -135,8 +137,43 @@ fn told() -> Vec<Entry> {
     ]
 }
 
+/// What a consumer is handed that misses nothing: each event at the place of its number.
+fn handed(rows: &Rows) -> Vec<Entry> {
+    let mut events: Vec<_> = rows.events.iter().chain(&rows.lease_events).collect();
+    events.sort_by_key(|(id, _)| *id);
+    let entries = events.into_iter().map(|(id, event)| handed_at(id.0, event));
+    [Entry::Opened].into_iter().chain(entries).collect()
+}
+
+fn handed_at(position: u64, event: &NewEvent) -> Entry {
+    let NewEvent { flow, execution, incarnation, .. } = *event;
+    let lease = event.lease().map(|lease| {
+        let stored = codes::lease_event(Some(lease));
+        (stored.attempt, stored.change, stored.expires_at)
+    });
+    let (outcome, occurred_at) = (event.outcome().map(codes::outcome), event.occurred_at.0);
+    let event = Handed { position, flow, execution, incarnation, lease, outcome, occurred_at };
+    Entry::Handed(event)
+}
+
+/// The lease of the first attempt of an execution has ended so, and it was told.
+fn tell(rows: &mut Rows, number: u64, name: &str, change: LeaseChange) {
+    let lease = LeaseEvent { attempt: 1, change, expires_at: Timestamp(25) };
+    let (_, event) = event(number, name);
+    let occurred_at = first(rows, name).ended_at;
+    let event = NewEvent { kind: EventKind::Lease(lease), occurred_at, ..event };
+    rows.lease_events.push((EventId(number), event));
+}
+
 fn judge(rows: &Rows, entries: Vec<Entry>) -> Vec<Violation> {
-    let books = [Book { name: "worker".to_owned(), entries }];
+    judge_read(rows, entries, handed(rows))
+}
+
+fn judge_read(rows: &Rows, entries: Vec<Entry>, read: Vec<Entry>) -> Vec<Violation> {
+    let books = [
+        Book { name: "worker".to_owned(), entries },
+        Book { name: "reader".to_owned(), entries: read },
+    ];
     let healed = Healed { at: Timestamp(0), bound: Duration::from_secs(5) };
     let evidence = Evidence::new(rows, &books, seed(), Some(healed));
     [evidence.judge(When::Always), evidence.judge(When::Drained)].concat()
@@ -271,6 +308,7 @@ fn a_retry_that_did_not_wait_is_seen() {
             let (ended_at, epoch, nonce) = (granted_at, 3, 78);
             let next = Attempt { key, epoch, nonce, granted_at, ended_at, ..attempt("a") };
             rows.attempts.push(next);
+            tell(rows, 0, "a", LeaseChange::Released);
             let row = of(rows, "a");
             (row.attempt, row.charged, row.epoch) = (2, 2, 4);
         }

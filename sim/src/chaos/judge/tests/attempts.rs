@@ -13,6 +13,7 @@ fn resumed(rows: &mut Rows) {
     let key = AttemptKey { attempt: 2, ..past.key };
     let (granted_at, ended_at) = (Timestamp(21), Timestamp(30));
     rows.attempts.push(Attempt { key, epoch: 4, nonce: 78, granted_at, ended_at, ..attempt("a") });
+    tell(rows, 0, "a", LeaseChange::Released);
     let row = of(rows, "a");
     (row.attempt, row.epoch) = (2, 5);
     row.resumed = Some(Resumed { epoch: 2, outcome: None });

@@ -83,7 +83,7 @@ fn a_policy_that_is_not_the_one_that_was_acknowledged_is_seen() {
 fn a_cancel_of_an_execution_that_is_lost_is_seen() {
     let told =
         |had_ended| Entry::ExecutionCancelled { flow: key().id, execution: id("a"), had_ended };
-    let code = |outcome| Some(sluicegate::storage::codes::outcome(outcome));
+    let code = |outcome| Some(codes::outcome(outcome));
     check_told("I19", told(None));
     check_told("I19", told(code(Outcome::Failed)));
     assert_eq!(judged(|_| (), Some(told(code(Outcome::Succeeded)))), [] as [&str; 0]);
@@ -114,5 +114,5 @@ fn a_tag_that_is_lost_or_taken_back_is_seen() {
 #[test]
 fn an_answer_that_no_plan_allows_is_seen() {
     let (call, error) = ("extend".to_owned(), "a conflict".to_owned());
-    check_told("I16", Entry::Erred { flow: key().id, call, error });
+    check_told("I16", Entry::Erred { flow: Some(key().id), call, error });
 }

@@ -13,7 +13,7 @@ fn again(name: &'static str) -> impl Fn(&mut Rows) {
         rows.attempts.sort_by_key(|row| row.key);
         let row = of(rows, name);
         (row.incarnation, row.epoch, row.finished_at) = (1, 5, Some(Timestamp(40)));
-        let (number, event) = event(3, name);
+        let (number, event) = event(rows.events.len() as u64 + 1, name);
         rows.events.push((number, NewEvent { incarnation: 1, ..event }));
     }
 }
