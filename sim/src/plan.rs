@@ -1,12 +1,12 @@
 //! Everything that a seed decides before a universe runs: the flow, the actors, the faults and how
 //! eagerly they strike. Plain data; a failure file holds one. Never decides anything at run time.
 
-use sluicegate::storage::Wanted;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use sluicegate::flow::{Additions, FlowSpec};
 use sluicegate::mutants::Mutant;
+use sluicegate::storage::Wanted;
 
 use crate::faults::{self, FaultKind};
 use crate::tape::{Chance, Site, Tape};

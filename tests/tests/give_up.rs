@@ -127,6 +127,12 @@ fn completed(outcome: Outcome) -> EventKind {
 
 async fn what_waits_fails(mut home: Home) {
     home.spoil("execution", "backoff = 9", "a").await;
+    let described = home.engine.describe_flow(home.flow.id).await;
+    let a = home.id("a");
+    assert!(
+        matches!(&described, Err(EngineError::Unreadable { execution, .. }) if *execution == a),
+        "{described:?}"
+    );
     let request = home.engine.request_id();
     let give_up = async || home.engine.give_up(home.id("a"), "spoilt", request).await;
     assert_eq!(give_up().await, Ok(GivenUp::Failed));

@@ -1,13 +1,13 @@
 //! The calls of the public handle that keep a database in order, the exits of quarantine among
 //! them, and note things on flows. Never brings on what can be read.
 
-use crate::operations::give_up::{GiveUp, GivenUp};
 use std::sync::Arc;
 
 use super::Engine;
 use crate::environment::{Environment, Notice};
 use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowId, RequestId};
+use crate::operations::give_up::{GiveUp, GivenUp};
 use crate::operations::tag::{self, SetTag};
 use crate::reconcile::{self, FailingRow, Visited, retention};
 use crate::storage::{Consistency, Scope, Snapshot, Storage};

@@ -129,32 +129,40 @@ pub(crate) async fn write<T: Transaction>(
         // Numbered as early as an event is, long before the commit.
         record_changes(transaction, &moved).await?;
     }
-    let attempts: Vec<Attempt> = moves.iter().filter_map(|one| one.attempt).collect();
-    if !attempts.is_empty() {
-        transaction.insert_attempts(&attempts).await?;
-    }
+    record_attempts(transaction, moves).await?;
     let writes: Vec<ExecutionWrite> = moves.iter().map(Move::write).collect();
     let written = transaction.write_executions(&writes).await?;
     ensure_rule!(written.len() == writes.len(), "a locked execution changed under its lock");
-    let events: Vec<NewEvent> = moves.iter().flat_map(Move::events).collect();
-    if !events.is_empty() {
-        transaction.insert_events(&events).await?;
-    }
+    record_events(transaction, moves).await?;
     Ok(if mutated!(P63) { BTreeSet::new() } else { moved })
 }
 
 /// Writes the move of a locked execution that cannot be read, all of its row anew, and tells the
 /// projector.
 pub(crate) async fn record_anew<T: Transaction>(transaction: &mut T, one: &Move) -> Result<()> {
-    if let Some(attempt) = &one.attempt {
-        transaction.insert_attempts(std::slice::from_ref(attempt)).await?;
-    }
+    let moves = std::slice::from_ref(one);
+    record_attempts(transaction, moves).await?;
     transaction.mend_executions(&[one.after]).await?;
-    let events: Vec<NewEvent> = one.events().collect();
-    if !mutated!(S80) {
-        transaction.insert_events(&events).await?;
-    }
+    record_events(transaction, moves).await?;
     record_changes(transaction, &BTreeSet::from([one.after.flow_key()])).await
+}
+
+/// Records the attempts that these moves end, while their executions still name the workers.
+async fn record_attempts<T: Transaction>(transaction: &mut T, moves: &[Move]) -> Result<()> {
+    let attempts: Vec<Attempt> = moves.iter().filter_map(|one| one.attempt).collect();
+    match attempts.is_empty() {
+        true => Ok(()),
+        false => transaction.insert_attempts(&attempts).await,
+    }
+}
+
+/// Tells the feed of these moves.
+async fn record_events<T: Transaction>(transaction: &mut T, moves: &[Move]) -> Result<()> {
+    let events: Vec<NewEvent> = moves.iter().flat_map(Move::events).collect();
+    match events.is_empty() {
+        true => Ok(()),
+        false => transaction.insert_events(&events).await,
+    }
 }
 
 /// Tells the projector which flows had executions moved.
@@ -202,7 +210,8 @@ impl Move {
             || (mutated!(P19) && outcome == Outcome::Skipped)
             || (mutated!(P36) && outcome == Outcome::Expired)
             || (mutated!(P24) && self.after.cause == Some(Cause::Operator))
-            || (mutated!(P25) && self.after.cause == Some(Cause::Sibling));
+            || (mutated!(P25) && self.after.cause == Some(Cause::Sibling))
+            || (mutated!(S80) && self.after.cause == Some(Cause::Unreadable));
         (!silent).then(|| NewEvent {
             execution: self.after.id,
             flow: self.after.flow,

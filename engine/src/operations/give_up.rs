@@ -105,10 +105,10 @@ async fn mend_group<T: Transaction>(
         let found = edges.iter().filter(|edge| edge.resolution == wanted).count();
         u32::try_from(found).expect("the edges of a group are limited")
     };
-    let pending = count(Resolution::Pending);
     let satisfied = if mutated!(S82) { 0 } else { count(Resolution::Satisfied) };
     let unsatisfied = count(Resolution::Unsatisfied);
-    let (policy, edges) = (JoinPolicy::AllOf, pending + count(Resolution::Satisfied) + unsatisfied);
+    let edges = count(Resolution::Pending) + count(Resolution::Satisfied) + unsatisfied;
+    let policy = JoinPolicy::AllOf;
     let decision = match edges {
         0 => Decision::Undecided,
         _ => policy.decide(edges, satisfied, unsatisfied),

@@ -84,10 +84,17 @@ pub(super) fn shown_bytes(bytes: &[u8]) -> String {
 
 /// What every backend's columns are read with.
 trait Read: Columns {
-    fn whole<T>(&mut self, columns: &str, value: Option<T>, stored: &str) -> Result<T> {
+    /// What some columns hold together, or an error with what is `stored` in them; that is put into
+    /// words only then, for most rows are whole.
+    fn whole<T, S: Display>(
+        &mut self,
+        columns: &str,
+        value: Option<T>,
+        stored: impl FnOnce() -> S,
+    ) -> Result<T> {
         let table: &'static str = self.table();
         value.ok_or_else(|| {
-            StorageError::Corrupt(format!("{table}.({columns}) hold {stored}").into())
+            StorageError::Corrupt(format!("{table}.({columns}) hold {}", stored()).into())
         })
     }
 
@@ -165,7 +172,7 @@ trait Read: Columns {
         let stored = self.text("tags")?;
         let tags = Tags::of_text(stored.as_deref());
         let shown = || shown_text(stored.as_deref().unwrap_or_default().as_bytes());
-        self.whole("tags", tags, &shown())
+        self.whole("tags", tags, shown)
     }
 
     fn closing(&mut self) -> Result<Option<ClosePolicy>> {
@@ -191,7 +198,7 @@ trait Read: Columns {
         };
         let lease = lease.filter(|lease| lease.is_some() == (state == State::Active));
         let columns = "state, nonce, request, granted_at, expires_at";
-        self.whole(columns, lease, &format!("part of a lease in state {}", state.name()))
+        self.whole(columns, lease, || format!("part of a lease in state {}", state.name()))
     }
 
     fn resumed(&mut self) -> Result<Option<Resumed>> {
@@ -199,7 +206,7 @@ trait Read: Columns {
         let outcome = self.optional_code("resumed_outcome", codes::outcome_of)?;
         let whole = (epoch.is_some() || outcome.is_none())
             .then(|| epoch.map(|epoch| Resumed { epoch, outcome }));
-        self.whole("resumed_epoch, resumed_outcome", whole, "part of a resume")
+        self.whole("resumed_epoch, resumed_outcome", whole, || "part of a resume")
     }
 
     fn progress(&mut self) -> Result<Option<ProgressMark>> {
@@ -211,7 +218,8 @@ trait Read: Columns {
             (None, None) => Some(None),
             _ => None,
         };
-        self.whole("progress_attempt, progress_sequence", whole, "part of a report of progress")
+        let part = || "part of a report of progress";
+        self.whole("progress_attempt, progress_sequence", whole, part)
     }
 
     fn retry(&mut self) -> Result<RetryPolicy> {
@@ -223,7 +231,7 @@ trait Read: Columns {
             cap_ms: self.optional_u32("backoff_cap_ms")?,
         };
         let columns = "backoff, backoff_factor, backoff_cap_ms";
-        let backoff = self.whole(columns, codes::backoff_of(backoff), &format!("{backoff:?}"))?;
+        let backoff = self.whole(columns, codes::backoff_of(backoff), || format!("{backoff:?}"))?;
         let attempt_timeout_ms = self.optional_u32("attempt_timeout_ms")?;
         Ok(RetryPolicy { max_attempts, backoff, attempt_timeout_ms })
     }
@@ -253,7 +261,7 @@ trait Read: Columns {
             true => Some(codes::join_of(join).unwrap_or(JoinPolicy::AllOf)),
             false => codes::join_of(join),
         };
-        self.whole("policy, k, on_satisfied", read, &format!("{join:?}"))
+        self.whole("policy, k, on_satisfied", read, || format!("{join:?}"))
     }
 
     fn position(&mut self, column: &'static str) -> Result<Position> {
@@ -489,7 +497,7 @@ impl FromColumns for Attempt {
             value: row.code("reported_value", Some)?,
         };
         let stored = codes::reported_of(report);
-        let reported = row.whole("reported, reported_value", stored, &format!("{report:?}"))?;
+        let reported = row.whole("reported, reported_value", stored, || format!("{report:?}"))?;
         let payload_hash = row.bits("payload_hash")?;
         let (granted_at, ended_at) = (row.timestamp("granted_at")?, row.timestamp("ended_at")?);
         Ok(Attempt { key, epoch, nonce, end, reported, payload_hash, granted_at, ended_at })

@@ -17,11 +17,10 @@ use crate::tape::{Chance, Site};
 impl Universe {
     /// Damages a row, if one can be.
     pub(crate) fn damage(&mut self, kind: FaultKind, point: Point) {
-        if kind == FaultKind::EventDeleted {
-            return self.delete_event(point);
-        }
-        if kind == FaultKind::RequestDeleted {
-            return self.delete_request(point);
+        match kind {
+            FaultKind::EventDeleted => return self.delete_event(point),
+            FaultKind::RequestDeleted => return self.delete_request(point),
+            _ => {}
         }
         let damaged = world(|world| {
             let damaged = world.draw_damage(kind);
@@ -75,9 +74,7 @@ impl Universe {
             false => world.tally.missed(FaultKind::EventDeleted, point),
         });
     }
-}
 
-impl Universe {
     /// Deletes the row by which a decided join asks for the end of what it no longer needs; where
     /// there is none, the next one.
     fn delete_request(&mut self, point: Point) {

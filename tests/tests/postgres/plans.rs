@@ -1,12 +1,12 @@
 //! Plans are made once, on empty tables, and must stay right while the tables grow and nobody
 //! gathers statistics: no statement reads a table or a partition for the sake of a few keys.
 
-use sluicegate::operations::give_up::GivenUp;
 use std::time::Duration;
 
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::flow::{Additions, FlowSpec};
 use sluicegate::identity::{FlowId, PartitionCount};
+use sluicegate::operations::give_up::GivenUp;
 use sluicegate::operations::list::{Direction, ExecutionFilter, FlowFilter};
 use sluicegate::operations::report::Report;
 use sluicegate::state::PublicState;

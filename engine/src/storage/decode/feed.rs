@@ -41,7 +41,8 @@ fn lease_event(row: &mut impl Columns) -> Result<Option<LeaseEvent>> {
         expires_at: row.code("lease_expires_at", Some)?,
     };
     let lease = codes::lease_event_of(stored);
-    row.whole("lease_attempt, lease_change, lease_expires_at", lease, &format!("{stored:?}"))
+    let columns = "lease_attempt, lease_change, lease_expires_at";
+    row.whole(columns, lease, || format!("{stored:?}"))
 }
 
 impl FromColumns for Event {
@@ -54,8 +55,8 @@ impl FromColumns for Event {
         let incarnation = row.u32("incarnation")?;
         let lease = lease_event(row)?;
         let outcome = row.optional_code("outcome", codes::outcome_of)?;
-        let stored = format!("{lease:?}, {outcome:?}");
-        let kind = row.whole("lease_change, outcome", codes::event_of(lease, outcome), &stored)?;
+        let stored = || format!("{lease:?}, {outcome:?}");
+        let kind = row.whole("lease_change, outcome", codes::event_of(lease, outcome), stored)?;
         let occurred_at = row.timestamp("occurred_at")?;
         let event = NewEvent { execution, flow, incarnation, kind, occurred_at };
         let namespace = row.name("namespace")?;

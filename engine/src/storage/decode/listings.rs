@@ -43,7 +43,7 @@ impl FromColumns for Summary {
         let status = row.code("status", codes::flow_status_of)?;
         let stored = row.optional_timestamp("ended_at")?;
         let ended_at = Some(stored).filter(|at| at.is_some() == status.is_terminal());
-        let ended_at = row.whole("status, ended_at", ended_at, status.name())?;
+        let ended_at = row.whole("status, ended_at", ended_at, || status.name())?;
         let last_change = row.code("last_change", |value| value.try_into().ok().map(ChangeId))?;
         Ok(Summary { flow, counts, status, ended_at, last_change })
     }
