@@ -20,8 +20,8 @@ pub enum GraphFormat {
 pub struct DrawnExecution<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its state.
-    pub state: PublicState,
+    /// Its state; `None` if its row cannot be read.
+    pub state: Option<PublicState>,
     /// How its inbound edges are joined, if it has any.
     pub join: Option<JoinPolicy>,
 }
@@ -35,6 +35,8 @@ pub enum DrawnResolution {
     Satisfied,
     /// Its upstream ended otherwise.
     Unsatisfied,
+    /// Its row cannot be read.
+    Unreadable,
 }
 
 /// An edge of a picture, by the positions of its ends.
@@ -84,6 +86,7 @@ fn dot(
             DrawnResolution::Pending => "dashed",
             DrawnResolution::Satisfied => "solid",
             DrawnResolution::Unsatisfied => "dotted",
+            DrawnResolution::Unreadable => "\"dashed,bold\"",
         };
         writeln!(out, "  n{} -> n{} [style={style}];", edge.upstream, edge.downstream)?;
     }
@@ -105,6 +108,7 @@ fn mermaid(
             DrawnResolution::Pending => "-.->",
             DrawnResolution::Satisfied => "-->",
             DrawnResolution::Unsatisfied => "--x",
+            DrawnResolution::Unreadable => "-.-o",
         };
         writeln!(out, "  n{} {arrow} n{}", edge.upstream, edge.downstream)?;
     }
@@ -121,7 +125,8 @@ fn under(one: &DrawnExecution<'_>) -> String {
     format!("{}, {join}", word(one.state))
 }
 
-fn word(state: PublicState) -> &'static str {
+fn word(state: Option<PublicState>) -> &'static str {
+    let Some(state) = state else { return "unreadable" };
     match state {
         PublicState::Waiting => "waiting",
         PublicState::Delayed => "delayed",
@@ -136,7 +141,8 @@ fn word(state: PublicState) -> &'static str {
     }
 }
 
-fn color(state: PublicState) -> &'static str {
+fn color(state: Option<PublicState>) -> &'static str {
+    let Some(state) = state else { return "#f783ac" };
     match state {
         PublicState::Waiting | PublicState::Delayed => "#fff3bf",
         PublicState::WaitingChildren => "#f1f3f5",
@@ -170,7 +176,7 @@ mod tests {
     use crate::policy::OnSatisfied;
 
     fn drawn(name: &str, state: PublicState, join: Option<JoinPolicy>) -> DrawnExecution<'_> {
-        DrawnExecution { name, state, join }
+        DrawnExecution { name, state: Some(state), join }
     }
 
     fn three() -> (Vec<DrawnExecution<'static>>, Vec<DrawnEdge>) {
@@ -220,6 +226,20 @@ mod tests {
             \x20 n0 -.-> n2\n\
             \x20 n1 --x n2\n";
         assert_eq!(graph(GraphFormat::Mermaid, &executions, &edges), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_drawn_as_such() {
+        let (mut executions, mut edges) = three();
+        executions[1] = DrawnExecution { name: "00-01", state: None, join: None };
+        edges[1].resolution = DrawnResolution::Unreadable;
+        let dot = graph(GraphFormat::Dot, &executions, &edges);
+        let node = "n1 [label=\"00-01\\nunreadable\", fillcolor=\"#f783ac\"];";
+        assert!(dot.contains(node), "{dot}");
+        assert!(dot.contains("n0 -> n2 [style=\"dashed,bold\"];"), "{dot}");
+        let mermaid = graph(GraphFormat::Mermaid, &executions, &edges);
+        assert!(mermaid.contains("n1[\"00-01<br/>unreadable\"]"), "{mermaid}");
+        assert!(mermaid.contains("n0 -.-o n2"), "{mermaid}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reads for people: a flow as it stands, and why an execution stands where it stands. Never
 //! changes anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,7 +12,10 @@ use crate::error::EngineError;
 use crate::identity::{ExecutionId, FlowId, FlowKey};
 use crate::policy::{Decision, JoinPolicy};
 use crate::state::{Cause, ClosePolicy, Outcome, PublicState, State};
-use crate::storage::{Edge, Execution, ExecutionView, Group, Resolution, Snapshot};
+use crate::storage::{
+    Decoded, Edge, EdgeKey, Execution, ExecutionView, Group, Resolution, Snapshot, StorageError,
+    Unreadable, all_readable, parted,
+};
 use crate::time::Timestamp;
 
 /// An execution as described.
@@ -106,6 +109,11 @@ pub struct FlowDescription {
     pub executions: Vec<ExecutionDescription>,
     /// Its groups, by the name of the downstream.
     pub groups: Vec<GroupDescription>,
+    /// Its executions that cannot be read, in id order, which are counted nowhere above: an operator
+    /// has to mend them.
+    pub unreadable: Vec<Unreadable<ExecutionId>>,
+    /// The downstreams of its groups that cannot be read, in id order.
+    pub unreadable_groups: Vec<Unreadable<ExecutionId>>,
 }
 
 /// Why an execution stands where it stands.
@@ -216,8 +224,8 @@ pub(crate) async fn flow<R: Snapshot>(
 ) -> Result<FlowDescription, EngineError> {
     let row = reader.describe_flow(&key).await?.ok_or(EngineError::FlowNotFound(key.id))?;
     let now = reader.read_clock().await?;
-    let views = reader.describe_executions(&key).await?;
-    let groups = reader.describe_groups(&key).await?;
+    let (views, unreadable) = parted(reader.describe_executions(&key).await?);
+    let (groups, unreadable_groups) = parted(reader.describe_groups(&key).await?);
     let names: BTreeMap<ExecutionId, Arc<str>> =
         views.iter().map(|view| (view.execution.id, Arc::clone(&view.definition.name))).collect();
     let mut executions: Vec<ExecutionDescription> =
@@ -238,6 +246,8 @@ pub(crate) async fn flow<R: Snapshot>(
         counts,
         executions,
         groups,
+        unreadable,
+        unreadable_groups,
     })
 }
 
@@ -270,7 +280,8 @@ pub(crate) async fn execution_details<R: Snapshot>(
     })
 }
 
-/// Draws a flow as it stands, its executions by name. All reads see one instant.
+/// Draws a flow as it stands, its executions by name, and behind them by id those that cannot be
+/// read. All reads see one instant.
 pub(crate) async fn graph<R: Snapshot>(
     reader: &mut R,
     key: FlowKey,
@@ -280,26 +291,40 @@ pub(crate) async fn graph<R: Snapshot>(
     let edges = reader.describe_edges(&key).await?;
     let joins: BTreeMap<&str, JoinPolicy> =
         described.groups.iter().map(|group| (&*group.downstream, group.policy)).collect();
-    let executions: Vec<DrawnExecution<'_>> = described
+    let mut executions: Vec<DrawnExecution<'_>> = described
         .executions
         .iter()
         .map(|one| DrawnExecution {
             name: &one.name,
-            state: one.state,
+            state: Some(one.state),
             join: joins.get(&*one.name).copied(),
         })
         .collect();
     let ids = described.executions.iter().enumerate();
-    let positions: BTreeMap<ExecutionId, usize> = ids.map(|(at, one)| (one.id, at)).collect();
-    let drawn = |edge: &Edge| {
+    let mut positions: BTreeMap<ExecutionId, usize> = ids.map(|(at, one)| (one.id, at)).collect();
+    let unread = described.unreadable.iter().map(|row| (row.key, row.key.to_string()));
+    let unread: Vec<(ExecutionId, String)> = unread.collect();
+    for (id, name) in &unread {
+        positions.insert(*id, executions.len());
+        executions.push(DrawnExecution { name, state: None, join: None });
+    }
+    let drawn = |edge: &Decoded<Edge, EdgeKey>| {
+        let (key, resolution) = match edge {
+            Ok(Edge { key, resolution: Resolution::Pending, .. }) => {
+                (key, DrawnResolution::Pending)
+            }
+            Ok(Edge { key, resolution: Resolution::Satisfied, .. }) => {
+                (key, DrawnResolution::Satisfied)
+            }
+            Ok(Edge { key, resolution: Resolution::Unsatisfied, .. }) => {
+                (key, DrawnResolution::Unsatisfied)
+            }
+            Err(row) => (&row.key, DrawnResolution::Unreadable),
+        };
         Some(DrawnEdge {
-            upstream: *positions.get(&edge.key.upstream)?,
-            downstream: *positions.get(&edge.key.downstream)?,
-            resolution: match edge.resolution {
-                Resolution::Pending => DrawnResolution::Pending,
-                Resolution::Satisfied => DrawnResolution::Satisfied,
-                Resolution::Unsatisfied => DrawnResolution::Unsatisfied,
-            },
+            upstream: *positions.get(&key.upstream)?,
+            downstream: *positions.get(&key.downstream)?,
+            resolution,
         })
     };
     let mut edges: Vec<DrawnEdge> = edges.iter().filter_map(drawn).collect();
@@ -378,21 +403,35 @@ fn standing(view: ExecutionView, now: Timestamp) -> Explanation {
 async fn blocked<R: Snapshot>(reader: &mut R, row: &Execution) -> Result<Explanation, EngineError> {
     let key = row.flow_key();
     let groups = reader.describe_groups(&key).await?;
-    let group = groups.iter().find(|group| group.downstream == row.id);
-    let Some(group) = group else {
+    let downstream = |group: &Decoded<Group>| match group {
+        Ok(group) => group.downstream,
+        Err(row) => row.key,
+    };
+    let Some(group) = groups.into_iter().find(|group| downstream(group) == row.id) else {
         let found = "its edge group has no row".to_owned();
         return Ok(Explanation::Quarantined { execution: row.id, found });
     };
+    let group = group.map_err(StorageError::from)?;
     if group.decision != Decision::Undecided {
         return Ok(Explanation::Decided { decision: group.decision });
     }
-    let edges = reader.describe_edges(&key).await?;
-    let views = reader.describe_executions(&key).await?;
-    let pending: Vec<&ExecutionView> = edges
-        .iter()
-        .filter(|edge| edge.key.downstream == row.id && edge.resolution == Resolution::Pending)
-        .filter_map(|edge| views.iter().find(|view| view.execution.id == edge.key.upstream))
-        .collect();
+    let (edges, unreadable) = parted(reader.describe_edges(&key).await?);
+    if let Some(edge) = unreadable.into_iter().find(|edge| edge.key.downstream == row.id) {
+        let found = edge.reason.into_owned();
+        return Ok(Explanation::Quarantined { execution: row.id, found });
+    }
+    let waits =
+        |edge: &&Edge| edge.key.downstream == row.id && edge.resolution == Resolution::Pending;
+    let upstreams: BTreeSet<ExecutionId> =
+        edges.iter().filter(waits).map(|edge| edge.key.upstream).collect();
+    let views = reader.describe_executions(&key).await?.into_iter();
+    let pending = views.filter(|view| {
+        upstreams.contains(&match view {
+            Ok(view) => view.execution.id,
+            Err(row) => row.key,
+        })
+    });
+    let pending = all_readable(pending.collect())?;
     let names = |ended: bool| {
         pending
             .iter()

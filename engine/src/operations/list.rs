@@ -10,8 +10,8 @@ use crate::identity::{ExecutionId, FlowId, FlowKey};
 use crate::reconcile::summary::shown;
 use crate::state::{Cause, ClosePolicy, PublicState, State};
 use crate::storage::{
-    Edge, EdgeListing, ExecutionListing, FlowListing, FlowPage, FlowView, ListedExecution, Page,
-    Scope, Snapshot,
+    Decoded, Edge, EdgeKey, EdgeListing, ExecutionListing, FlowListing, FlowPage, FlowView,
+    ListedExecution, Page, Scope, Snapshot, Unreadable, parted,
 };
 use crate::summary::{FlowStatus, FlowSummary};
 use crate::time::Timestamp;
@@ -19,11 +19,13 @@ use crate::time::Timestamp;
 /// Rows of one page at most, whatever its caller asks for.
 pub const PAGE_ROWS_MAX: u32 = 1_000;
 
-/// A page of a list.
+/// A page of a list. A row that cannot be read keeps no other from being shown.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Listed<T, C> {
     /// Its rows, in key order.
     pub rows: Vec<T>,
+    /// Those among them that cannot be read, in key order: an operator has to mend them.
+    pub unreadable: Vec<Unreadable<C>>,
     /// Where the next page starts, if there is one: asked for with this cursor, it begins with the
     /// first row behind the last of this page.
     pub next_cursor: Option<C>,
@@ -106,16 +108,18 @@ pub struct ExecutionEntry {
 }
 
 /// The rows of a page, of which one more was read than asked for.
-fn page<R, T, C>(
-    mut found: Vec<R>,
+fn page<R, T, C: Copy>(
+    mut found: Vec<Decoded<R, C>>,
     limit: u32,
     cursor: impl FnOnce(&R) -> C,
     show: impl Fn(R) -> T,
 ) -> Listed<T, C> {
     let more = found.len() > limit as usize;
     found.truncate(limit as usize);
-    let next_cursor = found.last().filter(|_| more).map(cursor);
-    Listed { rows: found.into_iter().map(show).collect(), next_cursor }
+    let last = found.last().filter(|_| more);
+    let next_cursor = last.map(|row| row.as_ref().map_or_else(|row| row.key, cursor));
+    let (read, unreadable) = parted(found);
+    Listed { rows: read.into_iter().map(show).collect(), unreadable, next_cursor }
 }
 
 /// Lists flows. A limit of zero gives an empty page.
@@ -202,11 +206,14 @@ pub(crate) async fn edges<R: Snapshot>(
         Direction::Incoming => reader.list_in_edges(&listing).await?,
         Direction::Outgoing => reader.list_out_edges(&listing).await?,
     };
-    let other = |edge: &Edge| match direction {
-        Direction::Incoming => edge.key.upstream,
-        Direction::Outgoing => edge.key.downstream,
+    let other = |key: EdgeKey| match direction {
+        Direction::Incoming => key.upstream,
+        Direction::Outgoing => key.downstream,
     };
-    Ok(page(found, limit, other, |edge| edge))
+    let by_other =
+        |row: Unreadable<EdgeKey>| Unreadable { key: other(row.key), reason: row.reason };
+    let found = found.into_iter().map(|edge| edge.map_err(by_other)).collect();
+    Ok(page(found, limit, |edge: &Edge| other(edge.key), |edge| edge))
 }
 
 #[cfg(test)]
@@ -216,12 +223,27 @@ mod tests {
     #[test]
     fn a_page_has_a_next_cursor_only_if_more_exist() {
         let check = |found: &[u32], limit, rows: &[u32], next_cursor: Option<u32>| {
-            let seen = page(found.to_vec(), limit, |row| *row, |row| row);
-            assert_eq!(seen, Listed { rows: rows.to_vec(), next_cursor });
+            let found = found.iter().map(|row| Ok(*row)).collect();
+            let seen = page(found, limit, |row| *row, |row| row);
+            assert_eq!(seen, Listed { rows: rows.to_vec(), unreadable: Vec::new(), next_cursor });
         };
         check(&[1, 2, 3], 2, &[1, 2], Some(2));
         check(&[1, 2], 2, &[1, 2], None);
         check(&[], 2, &[], None);
         check(&[1], 0, &[], None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_counts_as_a_row_of_its_page() {
+        let spoilt = |key: u32| Unreadable { key, reason: "spoilt".into() };
+        let found = || vec![Err(spoilt(1)), Ok(2), Err(spoilt(3)), Ok(4)];
+        let pages = [(4, vec![2, 4], vec![spoilt(1), spoilt(3)], None)]
+            .into_iter()
+            .chain([(3, vec![2], vec![spoilt(1), spoilt(3)], Some(3))])
+            .chain([(1, vec![], vec![spoilt(1)], Some(1))]);
+        for (limit, rows, unreadable, next_cursor) in pages {
+            let seen = page(found(), limit, |row| *row, |row| row);
+            assert_eq!(seen, Listed { rows, unreadable, next_cursor });
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::replay::{ReplayScope, Standing, reset_set};
 use crate::state::State;
 use crate::storage::{
     Contention, EdgeKey, Execution, ExecutionView, Flow, Group, PendingEdge, Request, Result,
-    ResultChange, SiblingRequest, Snapshot, StorageError, Transaction,
+    ResultChange, SiblingRequest, Snapshot, StorageError, Transaction, all_readable,
 };
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
@@ -97,14 +97,15 @@ pub(crate) async fn preview<R: Snapshot>(
     if reader.describe_flow(&flow).await?.is_none() {
         return Err(EngineError::FlowNotFound(flow.id));
     }
-    let views = reader.describe_executions(&flow).await?;
+    let views = all_readable(reader.describe_executions(&flow).await?)?;
     let edges = reader.describe_edges(&flow).await?;
     let standing = |row: &Execution| {
         let Execution { id, state, cause, incarnation, .. } = *row;
         Standing { id, state, cause, incarnation }
     };
     let standings: Vec<Standing> = views.iter().map(|view| standing(&view.execution)).collect();
-    let edges = edges.iter().map(|edge| (edge.key.upstream, edge.key.downstream));
+    let keys = edges.iter().map(|edge| edge.as_ref().map_or_else(|row| row.key, |edge| edge.key));
+    let edges = keys.map(|key| (key.upstream, key.downstream));
     let chosen = reset_set(scope, &standings, edges).ok_or_else(|| not_a_member(scope))?;
     let members = views.into_iter().filter(|view| chosen.contains(&view.execution.id));
     let member = |view: ExecutionView| ReplayMember {

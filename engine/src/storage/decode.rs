@@ -50,6 +50,8 @@ pub(super) trait Columns {
     ) -> Result<Option<T>>;
     /// Begins with the first column again.
     fn rewind(&mut self);
+    /// Leaves the columns that are left.
+    fn finish(&mut self);
     /// The table that the next columns belong to.
     fn table(&mut self) -> &mut &'static str;
 }
@@ -453,15 +455,20 @@ impl FromColumns for ExecutionView {
     const TABLE: &'static str = "execution";
 
     fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        let execution = Execution::from_columns(row)?;
-        Ok(ExecutionView {
-            execution,
-            definition: row_of(execution.id, row.definition())?,
-            worker: row.text("worker")?,
-            result: row.bytes("result", |bytes| Some(bytes.into()))?,
-            progress: row.bytes("progress", |bytes| Some(bytes.into()))?,
-        })
+        let id = execution_id(row, "id")?;
+        row_of(id, view(row, id))
     }
+}
+
+/// An execution whose id has been read, as a snapshot shows it.
+fn view(row: &mut impl Columns, id: ExecutionId) -> Result<ExecutionView> {
+    Ok(ExecutionView {
+        execution: execution(row, id)?,
+        definition: row.definition()?,
+        worker: row.text("worker")?,
+        result: row.bytes("result", |bytes| Some(bytes.into()))?,
+        progress: row.bytes("progress", |bytes| Some(bytes.into()))?,
+    })
 }
 
 impl FromColumns for Group {

@@ -335,15 +335,16 @@ macro_rules! with_verbs {
             /// A flow, if there is one.
             DescribeFlow describe_flow: Read, flow,
                 (key: $crate::identity::FlowKey) -> Option<$crate::storage::Flow>;
-            /// The executions of a flow, in id order.
+            /// The executions of a flow, in id order, each by itself.
             DescribeExecutions describe_executions: Read, execution,
-                (key: $crate::identity::FlowKey) -> Vec<$crate::storage::ExecutionView>;
-            /// The groups of a flow, in id order.
+                (key: $crate::identity::FlowKey) -> Vec<$crate::storage::Decoded<$crate::storage::ExecutionView>>;
+            /// The groups of a flow, in id order, each by itself.
             DescribeGroups describe_groups: Read, edge_group,
-                (key: $crate::identity::FlowKey) -> Vec<$crate::storage::Group>;
-            /// The edges of a flow, found through its groups, in key order.
+                (key: $crate::identity::FlowKey) -> Vec<$crate::storage::Decoded<$crate::storage::Group>>;
+            /// The edges of a flow, found through its groups, in key order, each by itself.
             DescribeEdges describe_edges: Read, edge,
-                (key: $crate::identity::FlowKey) -> Vec<$crate::storage::Edge>;
+                (key: $crate::identity::FlowKey)
+                -> Vec<$crate::storage::Decoded<$crate::storage::Edge, $crate::storage::EdgeKey>>;
             /// An execution, if there is one.
             DescribeExecution describe_execution: Read, execution,
                 (id: $crate::identity::ExecutionId) -> Option<$crate::storage::ExecutionView>;
@@ -363,20 +364,24 @@ macro_rules! with_verbs {
             /// The summary of a flow, if there is one.
             DescribeSummary describe_summary: Read, flow_summary,
                 (key: $crate::identity::FlowKey) -> Option<$crate::storage::Summary>;
-            /// Flows with their summaries, in key order; one without a summary is left out.
+            /// Flows with their summaries, in key order, each by itself; one without a summary is
+            /// left out.
             ListFlows list_flows: Read, flow,
-                (listing: $crate::storage::FlowListing) -> Vec<$crate::storage::FlowView>;
-            /// Executions, in id order.
+                (listing: $crate::storage::FlowListing)
+                -> Vec<$crate::storage::Decoded<$crate::storage::FlowView, $crate::identity::FlowKey>>;
+            /// Executions, in id order, each by itself.
             ListExecutions list_executions: Read, execution,
                 (listing: $crate::storage::ExecutionListing)
-                -> Vec<$crate::storage::ListedExecution>;
-            /// The inbound edges of an execution, in the order of their upstreams.
+                -> Vec<$crate::storage::Decoded<$crate::storage::ListedExecution>>;
+            /// The inbound edges of an execution, in the order of their upstreams, each by itself.
             ListInEdges list_in_edges: Read, edge,
-                (listing: $crate::storage::EdgeListing) -> Vec<$crate::storage::Edge>;
+                (listing: $crate::storage::EdgeListing)
+                -> Vec<$crate::storage::Decoded<$crate::storage::Edge, $crate::storage::EdgeKey>>;
             /// The outbound edges of an execution, found through the groups of its flow, in the
-            /// order of their downstreams.
+            /// order of their downstreams, each by itself.
             ListOutEdges list_out_edges: Read, edge,
-                (listing: $crate::storage::EdgeListing) -> Vec<$crate::storage::Edge>;
+                (listing: $crate::storage::EdgeListing)
+                -> Vec<$crate::storage::Decoded<$crate::storage::Edge, $crate::storage::EdgeKey>>;
             /// An edge, if there is one.
             DescribeEdge describe_edge: Read, edge,
                 (key: $crate::storage::EdgeKey) -> Option<$crate::storage::Edge>;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use sluicegate::EngineError;
 use sluicegate::environment::Environment;
-use sluicegate::identity::{ExecutionId, FlowKey};
-use sluicegate::operations::describe::Explanation;
+use sluicegate::identity::ExecutionId;
 use sluicegate::operations::list::ExecutionFilter;
 use sluicegate::state::State;
 use sluicegate::storage::Storage;
@@ -31,8 +30,7 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
     let states = vec![State::Suspended];
     let filter = ExecutionFilter { flow: Some(flow.id), states, ..ExecutionFilter::default() };
     let found = match stage.engine.list_executions(&filter, None, u32::MAX).await {
-        Ok(found) => found.rows.iter().map(|entry| (entry.id, entry.epoch)).collect(),
-        Err(EngineError::Unreadable { .. }) => one_by_one(stage, flow).await,
+        Ok(found) => found.rows,
         // What was told of it may have been lost with the tail of a crash.
         Err(EngineError::FlowNotFound(_)) => return Progress::Idle,
         Err(_) => return Progress::Failed,
@@ -43,23 +41,10 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
     let wait = choose(Site::Suspend, 3, Chance::Even);
     SimEnvironment { actor: stage.actor }.sleep(WAITS[usize::from(wait)]).await;
     let mut answered = true;
-    for (id, epoch) in found {
-        answered &= resume_found(stage, id, epoch).await;
+    for entry in found {
+        answered &= resume_found(stage, entry.id, entry.epoch).await;
     }
     if answered { Progress::Worked } else { Progress::Failed }
-}
-
-/// A list with a row that cannot be read is an error; who knows what to ask for asks for each.
-async fn one_by_one<S: Storage>(stage: &Stage<S>, flow: FlowKey) -> Vec<(ExecutionId, u64)> {
-    let added = stage.extensions.iter().flat_map(|extension| &extension.executions);
-    let mut found = Vec::new();
-    for execution in stage.flow.spec().executions.iter().chain(added) {
-        let id = flow.execution(&execution.name);
-        if let Ok(Explanation::Suspended { epoch }) = stage.engine.explain(id).await {
-            found.push((id, epoch));
-        }
-    }
-    found
 }
 
 async fn resume_found<S: Storage>(stage: &Stage<S>, id: ExecutionId, epoch: u64) -> bool {

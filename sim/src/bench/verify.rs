@@ -9,7 +9,7 @@ use sluicegate::state::{Outcome, State};
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::{
     Consistency, Edge, Event, EventId, ExecutionView, Group, Resolution, Snapshot, Storage,
-    StorageError,
+    StorageError, all_readable,
 };
 
 use super::shapes::Shape;
@@ -88,9 +88,9 @@ pub(crate) async fn read(
     events: &[Event],
 ) -> Result<Seen, StorageError> {
     let mut reader = storage.snapshot(Consistency::Snapshot).await?;
-    let executions = reader.describe_executions(&flow).await?;
-    let groups = reader.describe_groups(&flow).await?;
-    let edges = reader.describe_edges(&flow).await?;
+    let executions = all_readable(reader.describe_executions(&flow).await?)?;
+    let groups = all_readable(reader.describe_groups(&flow).await?)?;
+    let edges = all_readable(reader.describe_edges(&flow).await?)?;
     let of_flow = |event: &&Event| event.event.flow == flow.id;
     let events = events.iter().filter(of_flow).cloned().collect();
     Ok(Seen { executions, groups, edges, events })

@@ -1,13 +1,13 @@
 //! Damage to rows, as a disk or a hand outside the engine does it: a row is gone, or a column holds
-//! a value that no engine writes, so that every statement that returns the row fails. Never decides
-//! when.
+//! a value that no engine writes, so that every statement that returns the row fails, but for those
+//! that read each row by itself. Never decides when.
 
 use std::any::Any;
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::policy::Decision;
 use sluicegate::storage::{
-    EventKey, Execution, ExecutionView, FedGroup, Grant, Group, ListedExecution, StorageError,
+    Decoded, EventKey, Execution, ExecutionView, FedGroup, Grant, Group, StorageError, Unreadable,
 };
 
 use super::Database;
@@ -69,6 +69,23 @@ impl Database {
         }
     }
 
+    /// An execution in a list, if it can be read.
+    pub(super) fn readable_execution<T>(&self, id: ExecutionId, row: T) -> Decoded<T> {
+        match self.unreadable.contains(&Damaged::ExecutionUnreadable(id)) {
+            true => Err(Unreadable { key: id, reason: HOLDS.into() }),
+            false => Ok(row),
+        }
+    }
+
+    /// A group in a list, if it can be read.
+    pub(super) fn readable_group(&self, group: Group) -> Decoded<Group> {
+        let key = group.downstream;
+        match self.unreadable.contains(&Damaged::GroupUnreadable(key)) {
+            true => Err(Unreadable { key, reason: HOLDS.into() }),
+            false => Ok(group),
+        }
+    }
+
     /// A row was written anew, and can be read again.
     pub(super) fn mended(&mut self, row: Damaged) {
         self.unreadable.remove(&row);
@@ -98,12 +115,8 @@ impl Database {
 fn executions_in(reply: &dyn Any) -> impl Iterator<Item = ExecutionId> {
     let rows = reply.downcast_ref::<Vec<Execution>>().into_iter().flatten().map(|row| row.id);
     let grants = reply.downcast_ref::<Vec<Grant>>().into_iter().flatten();
-    let views = reply.downcast_ref::<Vec<ExecutionView>>().into_iter().flatten();
     let view = reply.downcast_ref::<Option<ExecutionView>>().into_iter().flatten();
-    let listed = reply.downcast_ref::<Vec<ListedExecution>>().into_iter().flatten();
-    rows.chain(grants.map(|grant| grant.execution.id))
-        .chain(views.chain(view).map(|view| view.execution.id))
-        .chain(listed.map(|listed| listed.execution.id))
+    rows.chain(grants.map(|grant| grant.execution.id)).chain(view.map(|view| view.execution.id))
 }
 
 /// The downstreams of whose group a reply holds the whole row.

@@ -3,7 +3,7 @@
 
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{
-    Edge, EdgeKey, EdgeListing, ExecutionListing, Flow, FlowListing, FlowPage, FlowView,
+    Decoded, Edge, EdgeKey, EdgeListing, ExecutionListing, Flow, FlowListing, FlowPage, FlowView,
     ListedExecution, Result, Summary,
 };
 
@@ -31,18 +31,21 @@ impl Database {
     }
 
     /// Flows with their summaries, in key order.
-    pub fn list_flows(&self, listing: &FlowListing) -> Result<Vec<FlowView>> {
+    pub fn list_flows(&self, listing: &FlowListing) -> Result<Vec<Decoded<FlowView, FlowKey>>> {
         let flows = self.flows.committed().filter(|flow| on_page(flow, &listing.page));
         let views = flows.filter_map(|flow| {
             let summary = *self.summaries.see(&flow.key, NOBODY)?;
             let wanted = listing.statuses.is_empty() || listing.statuses.contains(&summary.status);
             wanted.then(|| FlowView { flow: flow.clone(), summary })
         });
-        Ok(views.take(listing.page.limit as usize).collect())
+        Ok(views.take(listing.page.limit as usize).map(Ok).collect())
     }
 
     /// Executions, in id order.
-    pub fn list_executions(&self, listing: &ExecutionListing) -> Result<Vec<ListedExecution>> {
+    pub fn list_executions(
+        &self,
+        listing: &ExecutionListing,
+    ) -> Result<Vec<Decoded<ListedExecution>>> {
         let members = self.executions.committed().filter(|member| {
             let row = &member.execution;
             in_scope(member, &listing.page.scope)
@@ -50,21 +53,24 @@ impl Database {
                 && listing.flow.is_none_or(|flow| row.flow_key() == flow)
                 && (listing.states.is_empty() || listing.states.contains(&row.state))
         });
-        Ok(members.take(listing.page.limit as usize).map(listed).collect())
+        let members = members.take(listing.page.limit as usize);
+        let shown =
+            members.map(|member| self.readable_execution(member.execution.id, listed(member)));
+        Ok(shown.collect())
     }
 
     /// The inbound edges of an execution, in the order of their upstreams.
-    pub fn list_in_edges(&self, listing: &EdgeListing) -> Result<Vec<Edge>> {
+    pub fn list_in_edges(&self, listing: &EdgeListing) -> Result<Vec<Decoded<Edge, EdgeKey>>> {
         let EdgeListing { execution, after, limit } = *listing;
         let edges = self.edges.committed().filter(|edge| {
             edge.key.downstream == execution
                 && after.is_none_or(|after| edge.key.upstream.uuid > after.uuid)
         });
-        Ok(edges.take(limit as usize).cloned().collect())
+        Ok(edges.take(limit as usize).cloned().map(Ok).collect())
     }
 
     /// The outbound edges of an execution, in the order of their downstreams.
-    pub fn list_out_edges(&self, listing: &EdgeListing) -> Result<Vec<Edge>> {
+    pub fn list_out_edges(&self, listing: &EdgeListing) -> Result<Vec<Decoded<Edge, EdgeKey>>> {
         let EdgeListing { execution, after, limit } = *listing;
         let Some(member) = self.executions.see(&execution, NOBODY) else { return Ok(Vec::new()) };
         let flow = member.execution.flow;
@@ -76,7 +82,7 @@ impl Database {
             let later = after.is_none_or(|after| downstream.uuid > after.uuid);
             upstream == execution && later && of_flow(downstream)
         });
-        Ok(edges.take(limit as usize).cloned().collect())
+        Ok(edges.take(limit as usize).cloned().map(Ok).collect())
     }
 
     /// An edge.

@@ -5,8 +5,8 @@ use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::policy::{Decision, JoinPolicy};
 use sluicegate::state::{Outcome, State};
 use sluicegate::storage::{
-    Edge, Event, EventId, ExecutionView, Flow, Group, OverdueScan, Page, PlanQuery, Resolution,
-    Result, Scope, UpstreamScan,
+    Decoded, Edge, EdgeKey, Event, EventId, ExecutionView, Flow, Group, OverdueScan, Page,
+    PlanQuery, Resolution, Result, Scope, UpstreamScan,
 };
 use sluicegate::time::Timestamp;
 
@@ -108,26 +108,30 @@ impl Database {
     }
 
     /// The executions of a flow, in id order.
-    pub fn describe_executions(&self, key: &FlowKey) -> Result<Vec<ExecutionView>> {
+    pub fn describe_executions(&self, key: &FlowKey) -> Result<Vec<Decoded<ExecutionView>>> {
         let members = self.executions.committed();
-        Ok(members.filter(|member| member.execution.flow_key() == *key).map(view).collect())
+        let members = members.filter(|member| member.execution.flow_key() == *key);
+        let shown =
+            members.map(|member| self.readable_execution(member.execution.id, view(member)));
+        Ok(shown.collect())
     }
 
     /// The groups of a flow, in id order.
-    pub fn describe_groups(&self, key: &FlowKey) -> Result<Vec<Group>> {
+    pub fn describe_groups(&self, key: &FlowKey) -> Result<Vec<Decoded<Group>>> {
         let of_flow =
             |group: &&Group| group.downstream.partition == key.partition && group.flow == key.id;
-        Ok(self.groups.committed().filter(of_flow).copied().collect())
+        let groups = self.groups.committed().filter(of_flow);
+        Ok(groups.map(|group| self.readable_group(*group)).collect())
     }
 
     /// The edges of a flow, found through its groups, in key order.
-    pub fn describe_edges(&self, key: &FlowKey) -> Result<Vec<Edge>> {
+    pub fn describe_edges(&self, key: &FlowKey) -> Result<Vec<Decoded<Edge, EdgeKey>>> {
         let of_flow = |edge: &&Edge| {
             let group = self.groups.see(&edge.key.downstream, NOBODY);
             let in_partition = edge.key.downstream.partition == key.partition;
             in_partition && group.is_some_and(|group| group.flow == key.id)
         };
-        Ok(self.edges.committed().filter(of_flow).cloned().collect())
+        Ok(self.edges.committed().filter(of_flow).cloned().map(Ok).collect())
     }
 
     /// An execution.

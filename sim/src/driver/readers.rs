@@ -1,11 +1,12 @@
 //! What a reader is shown once nothing moves any more: lists under filters, page by page. Never
 //! moves anything.
 
+use sluicegate::identity::ExecutionId;
 use std::sync::Arc;
 
-use sluicegate::operations::list::{ExecutionFilter, FlowFilter};
+use sluicegate::operations::list::{ExecutionEntry, ExecutionFilter, FlowFilter};
 use sluicegate::state::{Outcome, State};
-use sluicegate::storage::{Flow, Scope, Storage};
+use sluicegate::storage::{Flow, Scope, Storage, Unreadable};
 use sluicegate::summary::FlowStatus;
 use sluicegate::{Engine, EngineError};
 
@@ -32,14 +33,15 @@ impl Universe {
         let first = usize::try_from(self.plan.ids_seed % 1_000).unwrap_or(0) * ASKED;
         for number in first..first + ASKED {
             let scope = scopes[number % scopes.len()].clone();
-            for seen in self.ask_lists(&flow, scope, number).into_iter().flatten() {
+            for seen in self.ask_lists(&flow, scope, number) {
+                let seen = seen.map_err(|message| Violation { invariant: "I14", message })?;
                 world(|world| world.judge.observe(&seen))?;
             }
         }
         Ok(())
     }
 
-    fn ask_lists(&mut self, flow: &Flow, scope: Scope, number: usize) -> Vec<Option<Observation>> {
+    fn ask_lists(&mut self, flow: &Flow, scope: Scope, number: usize) -> [Shown; 2] {
         let lane = match &self.stores {
             Stores::Model => None,
             Stores::Sqlite(lane) => Some(Arc::clone(lane)),
@@ -51,13 +53,21 @@ impl Universe {
     }
 }
 
-/// The list of flows and that of executions under one scope; nothing where a read failed.
+/// A list; in words where it was not shown, which nothing excuses once nothing moves any more.
+type Shown = Result<Observation, String>;
+
+fn shown(answer: Option<Result<Observation, EngineError>>) -> Shown {
+    let answer = answer.ok_or("a list is never shown")?;
+    answer.map_err(|error| format!("a list is not shown: {error}"))
+}
+
+/// The list of flows and that of executions under one scope.
 fn lists<S: Storage>(
     engine: &Engine<S, SimEnvironment>,
     flow: &Flow,
     scope: Scope,
     number: usize,
-) -> Vec<Option<Observation>> {
+) -> [Shown; 2] {
     let statuses = match number % 3 {
         0 => vec![FlowStatus::Completed, FlowStatus::Cancelled],
         1 => vec![FlowStatus::Failed],
@@ -71,7 +81,7 @@ fn lists<S: Storage>(
     let flows = schedule_alone(list_flows(engine, scope.clone(), statuses));
     let one = number.is_multiple_of(2).then_some(flow.key);
     let executions = schedule_alone(list_executions(engine, scope, one, states));
-    vec![flows.and_then(Result::ok), executions.and_then(Result::ok)]
+    [shown(flows), shown(executions)]
 }
 
 async fn list_flows<S: Storage>(
@@ -103,7 +113,7 @@ async fn list_executions<S: Storage>(
     let (mut executions, mut cursor) = (Vec::new(), None);
     for _ in 0..PAGES_MAX {
         let page = engine.list_executions(&filter, cursor, PAGE_ROWS).await?;
-        executions.extend(page.rows.into_iter().map(|row| row.id));
+        executions.extend(ids_of(page.rows, page.unreadable));
         cursor = page.next_cursor;
         if cursor.is_none() {
             break;
@@ -111,6 +121,20 @@ async fn list_executions<S: Storage>(
     }
     let ExecutionFilter { scope, states, .. } = filter;
     Ok(Observation::ListedExecutions { scope, flow, states, executions })
+}
+
+/// A page as one list, in the order in which it came.
+fn ids_of(
+    rows: Vec<ExecutionEntry>,
+    unreadable: Vec<Unreadable<ExecutionId>>,
+) -> impl Iterator<Item = ExecutionId> {
+    let mut unreadable = unreadable.into_iter().map(|row| row.key).peekable();
+    let mut rows = rows.into_iter().map(|row| row.id).peekable();
+    std::iter::from_fn(move || match (rows.peek(), unreadable.peek()) {
+        (Some(row), Some(other)) if other < row => unreadable.next(),
+        (None, _) => unreadable.next(),
+        _ => rows.next(),
+    })
 }
 
 /// Scopes that a flow is in, and ones that it is next to.

@@ -17,7 +17,7 @@ use sluicegate::storage::{
     Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventKey, Execution,
     ExecutionWrite, Flow, Grant, Group, Inserted, NewEvent, NewExecution, ProgressWrite, Request,
     RequestKey, Result, SiblingRequest, Snapshot, Storage, StorageError, StreamHead, Submission,
-    Subscription, Summary, Transaction, Verb,
+    Subscription, Summary, Transaction, Verb, all_readable,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
@@ -182,12 +182,12 @@ fn read_flow(reader: &mut Reader, flow: FlowKey, rows: &mut Commit) -> Result<()
     rows.flows.extend(now(reader.describe_flow(&flow))?.map(new));
     let summary = now(reader.describe_summary(&flow))?;
     rows.summaries.extend(summary.map(|row| Change { before: None, after: Some(row) }));
-    let views = now(reader.describe_executions(&flow))?;
+    let views = all_readable(now(reader.describe_executions(&flow))?)?;
     rows.executions
         .extend(views.into_iter().map(|view| Change { before: None, after: Some(view.execution) }));
-    let groups = now(reader.describe_groups(&flow))?;
+    let groups = all_readable(now(reader.describe_groups(&flow))?)?;
     rows.groups.extend(groups.into_iter().map(|row| Change { before: None, after: Some(row) }));
-    let edges = now(reader.describe_edges(&flow))?;
+    let edges = all_readable(now(reader.describe_edges(&flow))?)?;
     rows.edges.extend(edges.into_iter().map(|row| Change { before: None, after: Some(row) }));
     Ok(())
 }

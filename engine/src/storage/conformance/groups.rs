@@ -5,7 +5,7 @@ use super::scene::Scene;
 use super::{Case, Subject, Verdict, ensure, ensure_same, table};
 use crate::policy::{Decision, JoinPolicy, OnSatisfied};
 use crate::state::State;
-use crate::storage::{Group, Snapshot, StorageError, Transaction};
+use crate::storage::{Group, Snapshot, StorageError, Transaction, all_readable};
 
 table! { "groups";
     every_policy_and_decision_reads_back: "Adds edge groups.";
@@ -59,7 +59,7 @@ async fn every_policy_and_decision_reads_back<S: Subject>(scene: Scene<'_, S>) -
         row
     });
     scene.seed(&Seed::members(members).groups(groups.clone())).await?;
-    let seen = scene.reader().await?.describe_groups(&FLOW).await?;
+    let seen = all_readable(scene.reader().await?.describe_groups(&FLOW).await?)?;
     ensure_same!(seen, groups, "groups in a reader");
     let keys: Vec<_> = groups.iter().map(|group| group.downstream).collect();
     let locked = scene.commit(async |one| one.lock_groups(&keys).await).await?;

@@ -10,7 +10,7 @@ use crate::identity::ExecutionId;
 use crate::state::{Outcome, State};
 use crate::storage::{
     Edge, EdgeFlip, EdgeKey, ExecutionWrite, Input, InputQuery, Resolution, ResultChange, Snapshot,
-    Transaction,
+    Transaction, all_readable,
 };
 
 table! { "inputs";
@@ -178,7 +178,7 @@ async fn an_edge_keeps_what_it_passes_on<S: Subject>(scene: Scene<'_, S>) -> Ver
     let late = EdgeFlip { input: None, ..flip(2, 3, Resolution::Satisfied) };
     transaction.resolve_edges(&[late, expired]).await?;
     transaction.commit().await?;
-    let seen = scene.reader().await?.describe_edges(&super::rows::FLOW).await?;
+    let seen = all_readable(scene.reader().await?.describe_edges(&super::rows::FLOW).await?)?;
     let seen: Vec<_> = seen.iter().map(|edge| edge.input).collect();
     ensure_same!(seen, [Some(Outcome::Expired), None], "what the edges pass on");
     Ok(())

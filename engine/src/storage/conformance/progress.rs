@@ -8,7 +8,7 @@ use super::{Breach, Case, Subject, Verdict, ensure_same, table};
 use crate::state::State;
 use crate::storage::{
     Execution, ExecutionView, ExecutionWrite, ProgressMark, ProgressWrite, ResultChange, Snapshot,
-    Transaction,
+    Transaction, all_readable,
 };
 
 table! { "progress";
@@ -82,7 +82,7 @@ async fn progress_shows_wherever_the_row_is_read<S: Subject>(scene: Scene<'_, S>
     ensure_same!(granted[0].execution.progress, expected, "progress of a grant");
     transaction.commit().await?;
     let mut reader = scene.reader().await?;
-    let described = reader.describe_executions(&before.flow_key()).await?;
+    let described = all_readable(reader.describe_executions(&before.flow_key()).await?)?;
     let first = described.iter().find(|view| view.execution.id == before.id);
     let value = first.and_then(|view| view.progress.as_deref());
     ensure_same!(value, Some(b"half".as_slice()), "progress of an execution of a flow");

@@ -1,10 +1,11 @@
 //! From columns to the rows of summaries and lists.
 
-use super::{Columns, FromColumns, Read, corrupt, execution_id};
+use super::{Columns, FromColumns, Read, corrupt, execution, execution_id, row_of};
+use crate::identity::ExecutionId;
 use crate::replay::Standing;
 use crate::state::State;
 use crate::storage::{
-    ChangeId, EndedFlow, Execution, Flow, FlowView, ListedExecution, Result, Summary, codes,
+    ChangeId, EndedFlow, Flow, FlowView, ListedExecution, Result, Summary, codes,
 };
 use crate::summary::{Counted, StateCounts};
 
@@ -102,15 +103,21 @@ impl FromColumns for ListedExecution {
     const TABLE: &'static str = "execution";
 
     fn from_columns(row: &mut impl Columns) -> Result<Self> {
-        Ok(ListedExecution {
-            execution: Execution::from_columns(row)?,
-            name: row.name("name")?,
-            kind: row.name("kind")?,
-            lane: row.name("lane")?,
-            priority: row.code("priority", |value| value.try_into().ok())?,
-            namespace: row.name("namespace")?,
-            instance_tag: row.text("instance_tag")?,
-            worker: row.text("worker")?,
-        })
+        let id = execution_id(row, "id")?;
+        row_of(id, listed(row, id))
     }
+}
+
+/// An execution whose id has been read, as a list shows it.
+fn listed(row: &mut impl Columns, id: ExecutionId) -> Result<ListedExecution> {
+    Ok(ListedExecution {
+        execution: execution(row, id)?,
+        name: row.name("name")?,
+        kind: row.name("kind")?,
+        lane: row.name("lane")?,
+        priority: row.code("priority", |value| value.try_into().ok())?,
+        namespace: row.name("namespace")?,
+        instance_tag: row.text("instance_tag")?,
+        worker: row.text("worker")?,
+    })
 }

@@ -1,14 +1,64 @@
-//! Rows of which what can be read is read: each column by itself, and for one that holds what no
-//! engine writes, what stands there in a new row.
+//! Rows that may hold what no engine writes: each row by itself, so that it fails no other, and of a
+//! locked one each column by itself, with what stands there in a new row for what cannot be read.
 
 use super::{Columns, FromColumns, Read, corrupt, execution_id, row_of};
-use crate::identity::{ExecutionId, FlowId, RequestId};
+use crate::identity::{ExecutionId, FlowId, FlowKey, RequestId};
 use crate::policy::{Decision, JoinPolicy};
 use crate::retry::RetryPolicy;
 use crate::state::State;
 use crate::storage::codes;
-use crate::storage::{Execution, Group, Lease, Remains, Result, StorageError};
+use crate::storage::{
+    Decoded, Edge, EdgeKey, Execution, ExecutionView, FlowView, Group, Lease, ListedExecution,
+    Remains, Result, StorageError, Unreadable,
+};
 use crate::time::Timestamp;
+
+/// A row with a key, which is what its first columns hold.
+pub(in crate::storage) trait Keyed: FromColumns {
+    /// Its key.
+    type Key;
+
+    /// Reads the key.
+    fn key_from(row: &mut impl Columns) -> Result<Self::Key>;
+}
+
+/// Errors: where nobody can tell whose row it is.
+impl<T: Keyed> FromColumns for Decoded<T, T::Key> {
+    const TABLE: &'static str = T::TABLE;
+
+    fn from_columns(row: &mut impl Columns) -> Result<Self> {
+        match T::from_columns(row) {
+            Ok(decoded) => Ok(Ok(decoded)),
+            Err(StorageError::Corrupt(reason) | StorageError::Unreadable(_, reason)) => {
+                row.rewind();
+                let key = T::key_from(row)?;
+                row.finish();
+                Ok(Err(Unreadable { key, reason }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+macro_rules! keyed {
+    ($($row:ty: $key:ty = $read:expr;)*) => { $(
+        impl Keyed for $row {
+            type Key = $key;
+
+            fn key_from(row: &mut impl Columns) -> Result<$key> {
+                $read(row)
+            }
+        }
+    )* };
+}
+
+keyed! {
+    ExecutionView: ExecutionId = |row| execution_id(row, "id");
+    ListedExecution: ExecutionId = |row| execution_id(row, "id");
+    Group: ExecutionId = |row| execution_id(row, "downstream");
+    Edge: EdgeKey = |row| Read::edge_key(row);
+    FlowView: FlowKey = |row| Read::flow_key(row, "id");
+}
 
 /// Reads a row strictly, or else what can be read of it.
 fn read<C: Columns, T: FromColumns>(

@@ -94,6 +94,10 @@ impl decode::Columns for Columns<'_> {
         self.next = 0;
     }
 
+    fn finish(&mut self) {
+        self.next = self.row.len();
+    }
+
     fn table(&mut self) -> &mut &'static str {
         &mut self.table
     }

@@ -6,8 +6,8 @@ use super::parameters::Parameters;
 use crate::identity::FlowKey;
 use crate::state::State;
 use crate::storage::{
-    Edge, EdgeKey, EdgeListing, ExecutionListing, FlowListing, FlowPage, FlowView, ListedExecution,
-    Result, Summary, Verb, codes, decode,
+    Decoded, Edge, EdgeKey, EdgeListing, ExecutionListing, FlowListing, FlowPage, FlowView,
+    ListedExecution, Result, Summary, Verb, codes, decode,
 };
 
 /// A list of codes; none at all asks for every one.
@@ -39,7 +39,10 @@ pub(super) async fn describe_summary(link: &mut Link, key: &FlowKey) -> Result<O
     link.read_one(Verb::DescribeSummary, Parameters::new().flow(*key)).await
 }
 
-pub(super) async fn list_flows(link: &mut Link, listing: &FlowListing) -> Result<Vec<FlowView>> {
+pub(super) async fn list_flows(
+    link: &mut Link,
+    listing: &FlowListing,
+) -> Result<Vec<Decoded<FlowView, FlowKey>>> {
     let statuses = codes_of(&listing.statuses, codes::flow_status);
     link.read(Verb::ListFlows, of_page(&listing.page).value(statuses)).await
 }
@@ -47,7 +50,7 @@ pub(super) async fn list_flows(link: &mut Link, listing: &FlowListing) -> Result
 pub(super) async fn list_executions(
     link: &mut Link,
     listing: &ExecutionListing,
-) -> Result<Vec<ListedExecution>> {
+) -> Result<Vec<Decoded<ListedExecution>>> {
     let scope = &listing.page.scope;
     let ((after_partition, after), (last_partition, last)) = listing.between();
     let parameters = Parameters::new()
@@ -65,7 +68,10 @@ pub(super) async fn list_executions(
     link.read(Verb::ListExecutions, parameters).await
 }
 
-pub(super) async fn list_in_edges(link: &mut Link, listing: &EdgeListing) -> Result<Vec<Edge>> {
+pub(super) async fn list_in_edges(
+    link: &mut Link,
+    listing: &EdgeListing,
+) -> Result<Vec<Decoded<Edge, EdgeKey>>> {
     let parameters = Parameters::new()
         .value(i32::from(listing.execution.partition.0))
         .value(listing.execution.uuid)
@@ -74,7 +80,10 @@ pub(super) async fn list_in_edges(link: &mut Link, listing: &EdgeListing) -> Res
     link.read(Verb::ListInEdges, parameters).await
 }
 
-pub(super) async fn list_out_edges(link: &mut Link, listing: &EdgeListing) -> Result<Vec<Edge>> {
+pub(super) async fn list_out_edges(
+    link: &mut Link,
+    listing: &EdgeListing,
+) -> Result<Vec<Decoded<Edge, EdgeKey>>> {
     let (first, last) = listing.execution.sibling_range().into_inner();
     let parameters = Parameters::new()
         .value(i32::from(listing.execution.partition.0))

@@ -19,8 +19,8 @@ use super::transaction::{argument, now};
 use crate::identity::{ExecutionId, FlowKey, Partition};
 use crate::storage::decode;
 use crate::storage::{
-    Consistency, Edge, Event, EventId, ExecutionView, Flow, FlowPage, Group, OverdueScan, Page,
-    PlanQuery, Result, Scope, SiblingRequest, Snapshot, UpstreamScan, Verb,
+    Consistency, Decoded, Edge, EdgeKey, Event, EventId, ExecutionView, Flow, FlowPage, Group,
+    OverdueScan, Page, PlanQuery, Result, Scope, SiblingRequest, Snapshot, UpstreamScan, Verb,
 };
 use crate::time::Timestamp;
 use crate::with_verbs;
@@ -141,15 +141,18 @@ fn of_flow(key: FlowKey) -> Parameters {
     Parameters::new().flow(key).value(first).value(last)
 }
 
-async fn describe_executions(link: &mut Link, key: &FlowKey) -> Result<Vec<ExecutionView>> {
+async fn describe_executions(
+    link: &mut Link,
+    key: &FlowKey,
+) -> Result<Vec<Decoded<ExecutionView>>> {
     link.read(Verb::DescribeExecutions, of_flow(*key)).await
 }
 
-async fn describe_groups(link: &mut Link, key: &FlowKey) -> Result<Vec<Group>> {
+async fn describe_groups(link: &mut Link, key: &FlowKey) -> Result<Vec<Decoded<Group>>> {
     link.read(Verb::DescribeGroups, of_flow(*key)).await
 }
 
-async fn describe_edges(link: &mut Link, key: &FlowKey) -> Result<Vec<Edge>> {
+async fn describe_edges(link: &mut Link, key: &FlowKey) -> Result<Vec<Decoded<Edge, EdgeKey>>> {
     link.read(Verb::DescribeEdges, of_flow(*key)).await
 }
 

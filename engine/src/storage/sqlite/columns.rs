@@ -112,6 +112,10 @@ impl decode::Columns for Columns<'_> {
         self.next = 0;
     }
 
+    fn finish(&mut self) {
+        self.next = self.row.as_ref().column_count();
+    }
+
     fn table(&mut self) -> &mut &'static str {
         &mut self.table
     }

@@ -9,8 +9,8 @@ use super::transaction::json;
 use crate::identity::{ExecutionId, FlowKey};
 use crate::storage::decode::{self, FromColumns};
 use crate::storage::{
-    Edge, EdgeKey, EdgeListing, ExecutionListing, FlowListing, FlowPage, FlowView, ListedExecution,
-    Result, Summary, codes,
+    Decoded, Edge, EdgeKey, EdgeListing, ExecutionListing, FlowListing, FlowPage, FlowView,
+    ListedExecution, Result, Summary, codes,
 };
 
 /// A list of codes; none at all asks for every one.
@@ -58,17 +58,22 @@ pub(super) fn describe_summary(session: Session<'_>, key: &FlowKey) -> Result<Op
     Ok(rows.into_iter().next())
 }
 
-pub(super) fn list_flows(session: Session<'_>, listing: &FlowListing) -> Result<Vec<FlowView>> {
+pub(super) fn list_flows(
+    session: Session<'_>,
+    listing: &FlowListing,
+) -> Result<Vec<Decoded<FlowView, FlowKey>>> {
     let statuses = codes_of(&listing.statuses, codes::flow_status);
     let more: [(&str, &dyn ToSql); 1] = [(":statuses", &statuses)];
     let table = FlowView::TABLE;
-    flows(session, sql!(list_flows), &listing.page, &more, table, |row| FlowView::from_columns(row))
+    flows(session, sql!(list_flows), &listing.page, &more, table, |row| {
+        FromColumns::from_columns(row)
+    })
 }
 
 pub(super) fn list_executions(
     session: Session<'_>,
     listing: &ExecutionListing,
-) -> Result<Vec<ListedExecution>> {
+) -> Result<Vec<Decoded<ListedExecution>>> {
     let scope = &listing.page.scope;
     let ((after_partition, after), (last_partition, last)) = listing.between();
     let flow = listing.flow.map(|flow| flow.id.0.into_bytes());
@@ -94,14 +99,20 @@ fn after(listing: &EdgeListing) -> Option<[u8; 16]> {
     listing.after.map(|after| after.uuid.into_bytes())
 }
 
-pub(super) fn list_in_edges(session: Session<'_>, listing: &EdgeListing) -> Result<Vec<Edge>> {
+pub(super) fn list_in_edges(
+    session: Session<'_>,
+    listing: &EdgeListing,
+) -> Result<Vec<Decoded<Edge, EdgeKey>>> {
     let ExecutionId { partition, uuid } = listing.execution;
     let mut statement = session.prepare(sql!(list_in_edges))?;
     let parameters = params![partition.0, uuid.as_bytes(), after(listing), listing.limit];
     query(&mut statement, parameters)
 }
 
-pub(super) fn list_out_edges(session: Session<'_>, listing: &EdgeListing) -> Result<Vec<Edge>> {
+pub(super) fn list_out_edges(
+    session: Session<'_>,
+    listing: &EdgeListing,
+) -> Result<Vec<Decoded<Edge, EdgeKey>>> {
     let ExecutionId { partition, uuid } = listing.execution;
     let (first, last) = listing.execution.sibling_range().into_inner();
     let mut statement = session.prepare(sql!(list_out_edges))?;

@@ -19,8 +19,8 @@ use super::transaction::{argument, by_id, flow, json};
 use crate::identity::{ExecutionId, FlowKey, Partition};
 use crate::storage::decode::{self, FromColumns};
 use crate::storage::{
-    Consistency, Edge, Event, EventId, ExecutionView, Flow, FlowPage, Group, OverdueScan, Page,
-    PlanQuery, Result, Scope, SiblingRequest, Snapshot, UpstreamScan, Verb,
+    Consistency, Decoded, Edge, EdgeKey, Event, EventId, ExecutionView, Flow, FlowPage, Group,
+    OverdueScan, Page, PlanQuery, Result, Scope, SiblingRequest, Snapshot, UpstreamScan, Verb,
 };
 use crate::time::Timestamp;
 use crate::with_verbs;
@@ -200,15 +200,15 @@ fn describe_flow(session: Session<'_>, key: &FlowKey) -> Result<Option<Flow>> {
     flow(session, sql!(describe_flow), key)
 }
 
-fn describe_executions(session: Session<'_>, key: &FlowKey) -> Result<Vec<ExecutionView>> {
+fn describe_executions(session: Session<'_>, key: &FlowKey) -> Result<Vec<Decoded<ExecutionView>>> {
     of_flow(session, sql!(describe_executions), key)
 }
 
-fn describe_groups(session: Session<'_>, key: &FlowKey) -> Result<Vec<Group>> {
+fn describe_groups(session: Session<'_>, key: &FlowKey) -> Result<Vec<Decoded<Group>>> {
     of_flow(session, sql!(describe_groups), key)
 }
 
-fn describe_edges(session: Session<'_>, key: &FlowKey) -> Result<Vec<Edge>> {
+fn describe_edges(session: Session<'_>, key: &FlowKey) -> Result<Vec<Decoded<Edge, EdgeKey>>> {
     of_flow(session, sql!(describe_edges), key)
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::super::{MIGRATIONS, Migrations, SCHEMA_VERSION};
 use super::*;
-use crate::storage::StorageError;
+use crate::storage::{StorageError, all_readable};
 
 fn refusal(options: SqliteOptions) -> String {
     match SqliteStorage::open(options) {
@@ -142,8 +142,8 @@ fn check_damage(change: &str, words: &str) {
         let read = [
             ready(reader.describe_flow(&flow.key)).err(),
             ready(reader.describe_execution(&id)).err(),
-            ready(reader.describe_groups(&flow.key)).err(),
-            ready(reader.describe_edges(&flow.key)).err(),
+            ready(reader.describe_groups(&flow.key)).and_then(all_readable).err(),
+            ready(reader.describe_edges(&flow.key)).and_then(all_readable).err(),
         ];
         let errors: Vec<StorageError> = read.into_iter().flatten().collect();
         assert_eq!(errors.len(), 1, "{change}: {errors:?}");

@@ -8,7 +8,7 @@ use crate::state::ClosePolicy;
 use crate::storage::{
     Attempt, AttemptEnd, AttemptKey, CommitError, EdgeFlip, EventId, EventKind, ExecutionGuard,
     ExecutionWrite, Guarded, Inserted, NewEvent, PendingEdge, Reported, ResultChange,
-    SiblingRequest, StorageError, Submission, SubmissionKey,
+    SiblingRequest, StorageError, Submission, SubmissionKey, all_readable,
 };
 
 #[test]
@@ -75,8 +75,9 @@ fn executions_come_back_as_they_were_inserted_in_id_order() {
         assert_eq!(ready(transaction.lock_executions(&keys)), Ok(expected.clone()));
         assert_eq!(ready(transaction.take_executions(&keys)), Ok(expected));
         drop(transaction);
-        let views = ready(reader(storage).describe_executions(&flow.key)).unwrap();
+        let views = ready(reader(storage).describe_executions(&flow.key)).and_then(all_readable);
         let described: Vec<NewExecution> = views
+            .unwrap()
             .into_iter()
             .map(|view| NewExecution { execution: view.execution, definition: view.definition })
             .collect();
@@ -312,7 +313,8 @@ fn groups_come_back_in_id_order_and_keep_the_counters_that_were_written() {
         assert_eq!(ready(transaction.write_groups(&writes)), Ok(3));
         assert_eq!(ready(transaction.read_groups(&keys)), Ok(rows.to_vec()));
         commit(transaction);
-        assert_eq!(ready(reader(storage).describe_groups(&flow.key)), Ok(rows.to_vec()));
+        let described = ready(reader(storage).describe_groups(&flow.key)).and_then(all_readable);
+        assert_eq!(described, Ok(rows.to_vec()));
         assert_eq!(ready(reader(storage).describe_groups(&flow_key(2))), Ok(vec![]));
     });
 }
@@ -391,7 +393,7 @@ fn an_edge_flips_once_unless_its_guard_is_let_go() {
         let left = Ok(vec![flow.execution("b")]);
         assert_eq!(ready(transaction.with_pending_edges(&upstreams)), left);
         commit(transaction);
-        let edges = ready(reader(storage).describe_edges(&flow)).unwrap();
+        let edges = ready(reader(storage).describe_edges(&flow)).and_then(all_readable).unwrap();
         assert!(edges.is_sorted_by_key(|edge| edge.key));
         let described = edges.iter().find(|edge| edge.key == let_go.key).unwrap();
         assert_eq!(described.resolution, Resolution::Unsatisfied);

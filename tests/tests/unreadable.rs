@@ -1,12 +1,15 @@
-//! Giving up what cannot be read, on a real SQLite database and a real Postgres: it fails, what
-//! depends on it goes on, and nothing else is touched.
+//! What cannot be read, on a real SQLite database and a real Postgres: lists show the others and name
+//! it; given up it fails, what depends on it goes on, and nothing else is touched.
 
+use sluicegate::draw::GraphFormat;
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::feed::{EventKind, LeaseChange, Wanted};
 use sluicegate::flow::FlowSpec;
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::operations::claim::{ClaimRequest, LeaseToken};
+use sluicegate::operations::describe::Explanation;
 use sluicegate::operations::give_up::GivenUp;
+use sluicegate::operations::list::{Direction, ExecutionFilter, FlowFilter};
 use sluicegate::operations::report::Report;
 use sluicegate::state::{Cause, Outcome, PublicState};
 use sluicegate::storage::Scope;
@@ -16,6 +19,7 @@ use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
 use sluicegate::{Engine, EngineError, Settings};
 use sluicegate_sim::postgres::shared;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, PgConnection};
+use uuid::Uuid;
 
 /// Someone who writes into a database by hand.
 enum Hand {
@@ -57,10 +61,15 @@ impl Home {
         self.flow.execution(name)
     }
 
-    /// Spoils the row of that execution, or of its group, by an `update .. set` or a `delete from`.
+    /// Spoils the row of that execution, of its group or of the edges into it, by an `update .. set`
+    /// or a `delete from`.
     async fn spoil(&mut self, table: &str, change: &str, name: &str) {
-        let column = if table == "edge_group" { "downstream" } else { "id" };
-        let id = self.id(name).uuid.simple().to_string();
+        let column = if table == "execution" { "id" } else { "downstream" };
+        self.spoil_row(table, column, self.id(name).uuid, change).await;
+    }
+
+    async fn spoil_row(&mut self, table: &str, column: &str, id: Uuid, change: &str) {
+        let id = id.simple().to_string();
         let statement = |table: &str, id: &str| match change {
             "delete" => format!("delete from {table} where {column} = {id}"),
             set => format!("update {table} set {set} where {column} = {id}"),
@@ -127,12 +136,8 @@ fn completed(outcome: Outcome) -> EventKind {
 
 async fn what_waits_fails(mut home: Home) {
     home.spoil("execution", "backoff = 9", "a").await;
-    let described = home.engine.describe_flow(home.flow.id).await;
-    let a = home.id("a");
-    assert!(
-        matches!(&described, Err(EngineError::Unreadable { execution, .. }) if *execution == a),
-        "{described:?}"
-    );
+    let described = home.engine.describe_flow(home.flow.id).await.expect("the others can be read");
+    assert_eq!(described.unreadable[0].key, home.id("a"));
     let request = home.engine.request_id();
     let give_up = async || home.engine.give_up(home.id("a"), "spoilt", request).await;
     assert_eq!(give_up().await, Ok(GivenUp::Failed));
@@ -205,6 +210,84 @@ async fn what_nobody_can_tell_is_left(mut home: Home) {
     );
 }
 
+/// The rows of a list and those that cannot be read, page by page.
+async fn listed(home: &Home) -> (Vec<ExecutionId>, Vec<ExecutionId>) {
+    let filter = ExecutionFilter { flow: Some(home.flow.id), ..ExecutionFilter::default() };
+    let (mut rows, mut unreadable, mut cursor) = (Vec::new(), Vec::new(), None);
+    loop {
+        let page = home.engine.list_executions(&filter, cursor, 1).await;
+        let page = page.expect("each row is read by itself");
+        assert_eq!(page.rows.len() + page.unreadable.len(), 1, "{page:?}");
+        rows.extend(page.rows.into_iter().map(|row| row.id));
+        unreadable.extend(page.unreadable.into_iter().map(|row| row.key));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return (rows, unreadable);
+        }
+    }
+}
+
+async fn lists_show_the_others(mut home: Home) {
+    home.spoil("execution", "backoff = 9", "a").await;
+    home.spoil("edge_group", "policy = 9, on_satisfied = 1", "c").await;
+    let described = home.engine.describe_flow(home.flow.id).await.expect("the others can be read");
+    let names: Vec<&str> = described.executions.iter().map(|one| &*one.name).collect();
+    assert_eq!((names, described.groups), (vec!["b", "c"], vec![]));
+    assert_eq!(described.counts.values().sum::<u64>(), 2);
+    let [spoilt] = &described.unreadable[..] else { panic!("{:?}", described.unreadable) };
+    assert_eq!(spoilt.key, home.id("a"));
+    assert!(spoilt.reason.starts_with("execution."), "{spoilt:?}");
+    let [spoilt] = &described.unreadable_groups[..] else { panic!("one group is spoilt") };
+    assert_eq!(spoilt.key, home.id("c"));
+    assert!(spoilt.reason.starts_with("edge_group."), "{spoilt:?}");
+    let mut others = [home.id("b"), home.id("c")];
+    others.sort_unstable();
+    assert_eq!(listed(&home).await, (others.to_vec(), vec![home.id("a")]));
+    let drawn = home.engine.graph(home.flow.id, GraphFormat::Dot).await.expect("it is drawn");
+    assert!(drawn.contains(&format!("{}\\nunreadable", home.id("a").uuid)), "{drawn}");
+    assert_eq!(drawn.matches("->").count(), 2, "{drawn}");
+    let explained = home.engine.explain(home.id("c")).await.expect("it is named");
+    let named =
+        Explanation::Quarantined { execution: home.id("c"), found: spoilt.reason.to_string() };
+    assert_eq!(explained, named);
+}
+
+async fn explain_names_what_is_waited_for(mut home: Home) {
+    home.spoil("execution", "backoff = 9", "a").await;
+    let explained = home.engine.explain(home.id("c")).await.expect("it is named");
+    let named = |explained: &Explanation, name| {
+        let id = home.flow.execution(name);
+        matches!(explained, Explanation::Quarantined { execution, .. } if *execution == id)
+    };
+    assert!(named(&explained, "a"), "{explained:?}");
+    let explained = home.engine.explain(home.id("b")).await.expect("it is named");
+    assert!(matches!(explained, Explanation::Claimable { .. }), "{explained:?}");
+    home.spoil("edge", "accepts = 99", "c").await;
+    let explained = home.engine.explain(home.id("c")).await.expect("it is named");
+    assert!(matches!(explained, Explanation::Quarantined { .. }), "{explained:?}");
+}
+
+async fn edges_and_flows_are_listed_without_the_spoilt(mut home: Home) {
+    let (flow, c) = (home.flow, home.id("c"));
+    home.spoil("edge", "accepts = 99", "c").await;
+    let edges = home.engine.list_edges(c, Direction::Incoming, None, 9).await.expect("a page");
+    let mut ends: Vec<ExecutionId> = edges.unreadable.iter().map(|row| row.key).collect();
+    ends.sort_unstable();
+    let mut expected = [home.id("a"), home.id("b")];
+    expected.sort_unstable();
+    assert_eq!((edges.rows, ends), (vec![], expected.to_vec()));
+    let edges = home.engine.list_edges(home.id("a"), Direction::Outgoing, None, 9).await;
+    assert_eq!(edges.expect("a page").unreadable[0].key, c);
+    let drawn = home.engine.graph(flow.id, GraphFormat::Mermaid).await.expect("it is drawn");
+    assert_eq!(drawn.matches("-.-o").count(), 2, "{drawn}");
+    let other = FlowSpec::builder().execution("a").build();
+    let other = home.engine.submit(other).await.expect("the flow is valid").flow();
+    home.spoil_row("flow", "id", flow.id.0, "closing = 9, closed_by = id").await;
+    let flows = home.engine.list_flows(&FlowFilter::default(), None, 9).await.expect("a page");
+    let rows: Vec<FlowKey> = flows.rows.iter().map(|row| row.key).collect();
+    assert_eq!((rows, flows.unreadable[0].key), (vec![other], flow));
+}
+
 macro_rules! on_both {
     ($($sqlite:ident, $postgres:ident: $check:expr;)*) => { $(
         #[tokio::test]
@@ -232,4 +315,7 @@ on_both! {
     };
     ended_on_sqlite, ended_on_postgres: what_has_ended_keeps_how;
     untold_on_sqlite, untold_on_postgres: what_nobody_can_tell_is_left;
+    lists_on_sqlite, lists_on_postgres: lists_show_the_others;
+    explained_on_sqlite, explained_on_postgres: explain_names_what_is_waited_for;
+    others_on_sqlite, others_on_postgres: edges_and_flows_are_listed_without_the_spoilt;
 }
