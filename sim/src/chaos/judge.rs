@@ -9,21 +9,21 @@ mod feed;
 mod joins;
 mod lives;
 mod replays;
+mod waits;
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use sluicegate::identity::{ExecutionId, FlowId};
 use sluicegate::state::Outcome;
 use sluicegate::storage::{Attempt, Edge, Execution, Group, NewEvent};
-use sluicegate::time::Timestamp;
 
 use super::ledger::{Book, Entry};
 use super::rows::{FlowRow, Rows};
 use super::work;
+pub(super) use waits::{Healed, Seen};
 
 /// When a check holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,7 +170,13 @@ pub(super) static TABLE: &[Check] = &[
         id: "I8",
         title: "cascades and leases are looked after within L1",
         when: When::Always,
-        ask: drained::nothing_waits_beyond_l1,
+        ask: waits::nothing_waits_beyond_l1,
+    },
+    Check {
+        id: "I8",
+        title: "every reconciler completes ticks",
+        when: When::Always,
+        ask: waits::reconcilers_tick,
     },
     Check {
         id: "I8",
@@ -209,21 +215,12 @@ pub(super) struct Violation {
     pub(super) finding: Finding,
 }
 
-/// By when cascades must have moved on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Healed {
-    /// T0, on the storage's clock.
-    pub(super) at: Timestamp,
-    /// L1, and the longest tick.
-    pub(super) bound: Duration,
-}
-
 /// The rows of an instant with ways to find them, and what processes had been told before it.
 pub(super) struct Evidence<'a> {
     rows: &'a Rows,
     books: &'a [Book],
     seed: u64,
-    healed: Option<Healed>,
+    healed: Option<&'a Healed>,
     flows: BTreeMap<FlowId, &'a FlowRow>,
     executions: BTreeMap<ExecutionId, &'a Execution>,
     groups: BTreeMap<ExecutionId, &'a Group>,
@@ -240,7 +237,7 @@ impl<'a> Evidence<'a> {
         rows: &'a Rows,
         books: &'a [Book],
         seed: u64,
-        healed: Option<Healed>,
+        healed: Option<&'a Healed>,
     ) -> Self {
         let mut evidence = Self {
             rows,
@@ -281,6 +278,11 @@ impl<'a> Evidence<'a> {
             }
         }
         violations
+    }
+
+    /// What waits for a tick, with when it was first seen.
+    pub(super) fn seen(&self, before: &Seen) -> Seen {
+        waits::seen(self, before)
     }
 
     /// Everything that processes were told, with the name of each.

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sluicegate::feed::FeedEvent;
 use sluicegate::identity::{ExecutionId, FlowId};
@@ -260,7 +261,7 @@ pub(super) fn read_all(directory: &Path) -> Result<Vec<Book>, String> {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let text = fs::read_to_string(&path).map_err(say)?;
             books.push(Book {
-                entries: entries(&text).map_err(|why| format!("{name}: {why}"))?,
+                entries: lines(&text).map_err(|why| format!("{name}: {why}"))?,
                 name,
             });
         }
@@ -269,9 +270,9 @@ pub(super) fn read_all(directory: &Path) -> Result<Vec<Book>, String> {
     Ok(books)
 }
 
-/// A last line without its end was being written when its process was killed: it was told to
-/// nobody.
-fn entries(text: &str) -> Result<Vec<Entry>, String> {
+/// What the lines of a file say. A last line without its end was being written when its process was
+/// killed: it was told to nobody.
+pub(super) fn lines<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let lines = whole.lines().filter(|line| !line.is_empty());
     lines.map(|line| serde_json::from_str(line).map_err(|e| format!("`{line}`: {e}"))).collect()
@@ -308,6 +309,6 @@ mod tests {
 
     #[test]
     fn a_line_that_means_nothing_is_refused() {
-        assert!(entries("{\"told\":\"gossip\"}\n").is_err());
+        assert!(lines::<Entry>("{\"told\":\"gossip\"}\n").is_err());
     }
 }

@@ -18,6 +18,7 @@ mod report;
 mod round;
 mod rows;
 mod sqlite;
+mod ticks;
 mod work;
 mod worker;
 
@@ -51,6 +52,7 @@ use proxy::Proxy;
 use reader::Reader;
 use report::Report;
 use round::Scene;
+use ticks::Logs;
 
 /// How long a lease lasts.
 const LEASE: Duration = Duration::from_secs(2);
@@ -58,7 +60,8 @@ const LEASE: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 /// The wait between two ticks of a reconciler.
 const TICK: Duration = Duration::from_millis(300);
-/// The longest from the start of one tick to the end of the next.
+/// The longest from the start of one tick to the end of the next that L2 reckons with; L1 goes by
+/// the ticks that have come.
 const TICK_LONGEST: Duration = Duration::from_secs(3);
 /// How long an execution has ended before a reconciler takes it.
 const SIGMA: Duration = Duration::from_millis(200);
@@ -208,6 +211,7 @@ async fn scene(request: &Request, home: &Home) -> Result<Scene, String> {
         seed: request.seed,
         client: Arc::new(submitter),
         reader: Arc::new(Reader::new(&storage, directory)?),
+        ticks: Logs::new(directory),
         storage,
         failures: request.failures.clone(),
         field: Field {

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sluicegate::reconcile::Reconciler;
 use sluicegate::storage::{AttemptEnd, codes};
 
 use super::Request;
@@ -53,6 +54,41 @@ struct Row {
     unavailable: Option<String>,
 }
 
+/// What the ticks of a reconciler came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Ticked {
+    count: u64,
+    /// Those that left nothing behind because it failed.
+    whole: u64,
+    longest: Duration,
+    /// The longest that began after faults had stopped.
+    longest_healed: Duration,
+}
+
+impl Ticked {
+    fn of(reconciler: Reconciler, outcome: &Outcome) -> Self {
+        let mut ticked = Self::default();
+        for tick in outcome.ticks.iter().filter(|tick| tick.is_of(reconciler)) {
+            ticked.count += 1;
+            ticked.whole += u64::from(tick.is_whole());
+            ticked.longest = ticked.longest.max(tick.lasted());
+            if outcome.healed_at.is_some_and(|healed_at| tick.began_at >= healed_at) {
+                ticked.longest_healed = ticked.longest_healed.max(tick.lasted());
+            }
+        }
+        ticked
+    }
+}
+
+impl std::ops::AddAssign for Ticked {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.whole += other.whole;
+        self.longest = self.longest.max(other.longest);
+        self.longest_healed = self.longest_healed.max(other.longest_healed);
+    }
+}
+
 /// What a run came to.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
@@ -61,6 +97,7 @@ pub(super) struct Report {
     rounds: Vec<(u32, Outcome)>,
     answers: BTreeMap<String, u64>,
     told: BTreeMap<&'static str, u64>,
+    ticks: BTreeMap<Reconciler, Ticked>,
     wall: Duration,
 }
 
@@ -93,6 +130,7 @@ impl Report {
             rounds: Vec::new(),
             answers: BTreeMap::new(),
             told: BTreeMap::new(),
+            ticks: BTreeMap::new(),
             wall: Duration::ZERO,
         }
     }
@@ -100,6 +138,9 @@ impl Report {
     pub(super) fn add(&mut self, round: u32, outcome: Outcome) {
         for row in &mut self.rows {
             row.count += outcome.strikes.get(row.id).copied().unwrap_or(0);
+        }
+        for one in Reconciler::ALL {
+            *self.ticks.entry(*one).or_default() += Ticked::of(*one, &outcome);
         }
         self.rounds.push((round, outcome));
     }
@@ -140,6 +181,12 @@ impl Report {
         ACTS.iter().copied().filter(|word| !self.told.contains_key(word)).collect()
     }
 
+    /// Reconcilers of which no tick could be held to what it left.
+    fn idle(&self) -> impl Iterator<Item = &'static str> {
+        let idle = self.ticks.iter().filter(|(_, ticked)| ticked.whole == 0);
+        idle.map(|(reconciler, _)| reconciler.name())
+    }
+
     /// What the run stands for; a run that a violation ended early owes no faults.
     pub(super) fn exits(&self) -> Vec<Exit> {
         let violations = self.outcomes().flat_map(|outcome| &outcome.violations);
@@ -149,7 +196,8 @@ impl Report {
                 _ => Exit::Safety,
             })
             .collect();
-        let vacuous = !self.missing().is_empty() || !self.undone().is_empty();
+        let missing = self.missing().into_iter().chain(self.undone()).chain(self.idle());
+        let vacuous = missing.count() > 0;
         if exits.is_empty() && vacuous {
             exits.push(Exit::Vacuous);
         }
@@ -173,6 +221,15 @@ impl Report {
         say(format!("the storage answered engines: {}", counts(answers)));
         let told = self.told.iter().map(|(word, n)| (*word, *n)).collect();
         say(format!("acknowledged and found again: {}", counts(told)));
+        for (reconciler, ticked) in &self.ticks {
+            let Ticked { count, whole, longest, longest_healed } = ticked;
+            let (name, longest) = (reconciler.name(), longest.as_millis());
+            let healed = longest_healed.as_millis();
+            say(format!(
+                "  {name:<14} {count:>6} ticks, {whole} of them whole, the longest {longest} ms, \
+                 after faults {healed} ms"
+            ));
+        }
         for miss in self.outcomes().flat_map(|outcome| &outcome.misses) {
             say(format!("note: {miss}"));
         }
@@ -196,6 +253,9 @@ impl Report {
         for word in self.undone() {
             say(format!("vacuous: 0 {word}"));
         }
+        for name in self.idle() {
+            say(format!("vacuous: 0 whole ticks of {name}"));
+        }
         say(format!(
             "{}: {} rounds, {} flows, {} executions, {} edges, {violations} violations in {:.0} s",
             self.request.lane.name(),
@@ -206,6 +266,20 @@ impl Report {
             self.wall.as_secs_f64()
         ));
         out + NOT_REPLAYABLE
+    }
+
+    fn ticks_json(&self) -> BTreeMap<&'static str, Value> {
+        let ticks = self.ticks.iter().map(|(reconciler, ticked)| {
+            let figures = json!({
+                "count": ticked.count,
+                "whole": ticked.whole,
+                "longest_ms": u64::try_from(ticked.longest.as_millis()).unwrap_or(u64::MAX),
+                "longest_after_faults_ms":
+                    u64::try_from(ticked.longest_healed.as_millis()).unwrap_or(u64::MAX),
+            });
+            (reconciler.name(), figures)
+        });
+        ticks.collect()
     }
 
     pub(super) fn to_json(&self, command: &str) -> Value {
@@ -245,6 +319,7 @@ impl Report {
             "unavailable": unavailable,
             "answered": self.answers,
             "acknowledged": self.told,
+            "ticks": self.ticks_json(),
             "violations": violations.collect::<Vec<Value>>(),
             "drained_s_max": drained.map(|time| time.as_secs_f64()),
             "bound_s_max": bound.map(|time| time.as_secs_f64()),
@@ -296,8 +371,10 @@ fn word(entry: &Entry) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::chaos::judge::{Finding, Violation};
+    use crate::chaos::ticks::Tick;
     use crate::postgres::Server;
     use crate::real_lane::RealLane;
+    use sluicegate::time::Timestamp;
 
     fn report(count: u64, unavailable: Option<&str>, violated: &[&'static str]) -> Report {
         let violations = violated.iter().map(|invariant| Violation {
@@ -306,6 +383,7 @@ mod tests {
             finding: Finding { message: "it does not".to_owned(), flow: None },
         });
         let outcome = Outcome { violations: violations.collect(), ..Outcome::default() };
+        let ticked = Ticked { count: 2, whole: 1, ..Ticked::default() };
         Report {
             request: Request {
                 lane: RealLane::Sqlite,
@@ -325,6 +403,7 @@ mod tests {
             rounds: vec![(1, outcome)],
             answers: BTreeMap::new(),
             told: ACTS.iter().map(|word| (*word, 1)).collect(),
+            ticks: Reconciler::ALL.iter().map(|one| (*one, ticked)).collect(),
             wall: Duration::from_secs(1),
         }
     }
@@ -349,6 +428,32 @@ mod tests {
             report.told.remove(word);
             check(&report, Exit::Vacuous, &format!("vacuous: 0 {word}"));
         }
+    }
+
+    #[test]
+    fn a_reconciler_without_a_whole_tick_makes_a_run_vacuous() {
+        for reconciler in Reconciler::ALL {
+            let mut report = report(1, None, &[]);
+            report.ticks.entry(*reconciler).or_default().whole = 0;
+            check(&report, Exit::Vacuous, &format!("0 whole ticks of {}", reconciler.name()));
+        }
+    }
+
+    #[test]
+    fn the_longest_tick_is_told_with_the_one_after_faults() {
+        let mut report = report(1, None, &[]);
+        let tick = |began_s: i64, lasted_ms| {
+            let began_at = Timestamp(began_s * 1_000_000);
+            Tick::new(Reconciler::Reaper, began_at, Duration::from_millis(lasted_ms), 0)
+        };
+        let ticks = vec![tick(1, 900), tick(2, 40), tick(3, 30)];
+        let healed_at = Some(Timestamp(2_000_000));
+        report.add(2, Outcome { ticks, healed_at, ..Outcome::default() });
+        let words = "5 ticks, 4 of them whole, the longest 900 ms, after faults 40 ms";
+        check(&report, Exit::Clean, words);
+        let json = &report.to_json("x")["ticks"]["reaper"];
+        assert_eq!((&json["count"], &json["longest_ms"]), (&5.into(), &900.into()));
+        assert_eq!(json["longest_after_faults_ms"], 40);
     }
 
     #[test]

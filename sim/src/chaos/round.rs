@@ -12,14 +12,16 @@ use sluicegate::Engine;
 use sluicegate::environment::{Environment, SystemEnvironment};
 use sluicegate::flow::ValidFlow;
 use sluicegate::storage::boxed::BoxStorage;
+use sluicegate::time::Timestamp;
 use tokio::task::JoinHandle;
 
 use super::client::Client;
 use super::database::STATEMENT_TIMEOUT;
 use super::faults::{self, Field, Kind};
-use super::judge::{Evidence, Finding, Healed, Violation, When};
+use super::judge::{Evidence, Finding, Healed, Seen, Violation, When};
 use super::reader::Reader;
 use super::rows::{self, Rows, Unread};
+use super::ticks::{Logs, Tick};
 use super::work::{self, WORK_MAX};
 use super::{LEASE, SIGMA, TICK_LONGEST, counts, engine_settings, ledger};
 use crate::liveness::{Bounds, Following, Node, Settings};
@@ -32,6 +34,9 @@ const LOOK_AFTER: Duration = Duration::from_millis(250);
 const LOOKS_BY_JUDGEMENT: u32 = 4;
 /// From ready to granted while workers answer: executions queue for slots.
 const CLAIM_DELAY: Duration = Duration::from_secs(5);
+/// So long no tick of a reconciler need come to its end once faults have stopped, besides twice as
+/// long as its ticks were then measured to last.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The wait between two strikes.
 const BREATH: Duration = Duration::from_millis(150);
 /// How often reading the database is tried once faults have stopped.
@@ -46,6 +51,7 @@ pub(super) struct Scene {
     pub(super) field: Field,
     pub(super) client: Arc<Client>,
     pub(super) reader: Arc<Reader>,
+    pub(super) ticks: Logs,
     pub(super) storage: BoxStorage,
     pub(super) failures: PathBuf,
 }
@@ -62,6 +68,10 @@ pub(super) struct Outcome {
     pub(super) bound: Duration,
     pub(super) path: usize,
     pub(super) drained_after: Option<Duration>,
+    /// The ticks of the round.
+    pub(super) ticks: Vec<Tick>,
+    /// When faults stopped, on the storage's clock.
+    pub(super) healed_at: Option<Timestamp>,
     pub(super) violations: Vec<Violation>,
     pub(super) file: Option<PathBuf>,
 }
@@ -194,13 +204,9 @@ impl Scene {
         say: &mut impl FnMut(&str),
     ) -> Result<(), String> {
         let namespace = self.field.namespace.clone();
-        let healed_at = self.rows(Some(&namespace)).await.map(|rows| rows.now);
-        let healed_at = match healed_at {
-            Ok(now) => now,
-            Err(unread) => return unreadable(unread, outcome),
+        let Some(mut healed) = self.heal(&namespace, bounds, outcome).await? else {
+            return Ok(());
         };
-        let l1 = bounds.l1.total() + TICK_LONGEST;
-        let healed = Healed { at: healed_at, bound: l1 };
         let clock = Stopwatch::start();
         let mut looks = 0;
         while clock.elapsed() < bounds.l2 {
@@ -212,16 +218,8 @@ impl Scene {
             looks += 1;
             if looks % LOOKS_BY_JUDGEMENT == 0 {
                 say(&format!("  draining: {} executions left", left.unwrap_or(-1)));
-                let rows = match self.rows(Some(&namespace)).await {
-                    Ok(rows) => rows,
-                    Err(unread) => return unreadable(unread, outcome),
-                };
-                let evidence = Evidence::new(&rows, &[], self.seed, Some(healed));
-                let violations = evidence.judge(When::Always);
-                self.found(outcome, violations, &rows);
-                self.accidents(outcome);
+                self.judge_draining(&namespace, &mut healed, outcome).await?;
                 if !outcome.violations.is_empty() {
-                    self.explain(outcome, &rows).await;
                     return Ok(());
                 }
             }
@@ -234,40 +232,89 @@ impl Scene {
         self.judge_drained(&namespace, healed, outcome).await
     }
 
+    /// Faults have stopped: from now on bounds are held to. None if rows cannot be read.
+    async fn heal(
+        &mut self,
+        namespace: &str,
+        bounds: &Bounds,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Healed>, String> {
+        let mut ticks = Vec::new();
+        let rows = match self.rows(Some(namespace), &mut ticks).await? {
+            Ok(rows) => rows,
+            Err(unread) => return unreadable(unread, outcome).map(|()| None),
+        };
+        outcome.healed_at = Some(rows.now);
+        let seen = Evidence::new(&rows, &[], self.seed, None).seen(&Seen::new());
+        Ok(Some(Healed { at: rows.now, l1: bounds.l1, patience: PATIENCE, ticks, seen }))
+    }
+
+    /// Judges what holds while flows drain.
+    async fn judge_draining(
+        &mut self,
+        namespace: &str,
+        healed: &mut Healed,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        let rows = match self.rows(Some(namespace), &mut healed.ticks).await? {
+            Ok(rows) => rows,
+            Err(unread) => return unreadable(unread, outcome),
+        };
+        let evidence = Evidence::new(&rows, &[], self.seed, Some(healed));
+        let (violations, seen) = (evidence.judge(When::Always), evidence.seen(&healed.seen));
+        healed.seen = seen;
+        self.found(outcome, violations, &rows);
+        self.accidents(outcome);
+        if !outcome.violations.is_empty() {
+            outcome.ticks.clone_from(&healed.ticks);
+            self.explain(outcome, &rows).await;
+        }
+        Ok(())
+    }
+
     /// The last judgement of a round: its flows have drained, and nothing of any round is lost.
     async fn judge_drained(
         &mut self,
         namespace: &str,
-        healed: Healed,
+        mut healed: Healed,
         outcome: &mut Outcome,
     ) -> Result<(), String> {
         let books = ledger::read_all(&self.field.ledgers)?;
-        let (rows, all) = match (self.rows(Some(namespace)).await, self.rows(None).await) {
+        let rows = self.rows(Some(namespace), &mut healed.ticks).await?;
+        let all = self.rows(None, &mut healed.ticks).await?;
+        let (rows, all) = match (rows, all) {
             (Ok(rows), Ok(all)) => (rows, all),
             (Err(unread), _) | (_, Err(unread)) => return unreadable(unread, outcome),
         };
         outcome.count(&rows);
-        let told = Evidence::new(&all, &books, self.seed, Some(healed)).judge(When::Always);
+        let told = Evidence::new(&all, &books, self.seed, Some(&healed)).judge(When::Always);
         self.found(outcome, told, &all);
-        let violations = Evidence::new(&rows, &books, self.seed, Some(healed)).judge(When::Drained);
-        self.found(outcome, violations, &rows);
+        let evidence = Evidence::new(&rows, &books, self.seed, Some(&healed));
+        self.found(outcome, evidence.judge(When::Drained), &rows);
+        outcome.ticks = healed.ticks;
         if !outcome.violations.is_empty() {
             self.explain(outcome, &rows).await;
         }
         Ok(())
     }
 
-    /// Reads rows once faults have stopped; the database may still be recovering.
-    async fn rows(&self, namespace: Option<&str>) -> Result<Rows, Unread> {
+    /// Reads rows once faults have stopped, and before them the ticks that had ended by then; the
+    /// database may still be recovering.
+    async fn rows(
+        &mut self,
+        namespace: Option<&str>,
+        ticks: &mut Vec<Tick>,
+    ) -> Result<Result<Rows, Unread>, String> {
         let mut last = Unread::Unavailable("nobody asked".to_owned());
         for _ in 0..READS_MAX {
+            ticks.extend(self.ticks.read_on()?);
             match rows::read(&self.field.database, namespace).await {
                 Err(Unread::Unavailable(why)) => last = Unread::Unavailable(why),
-                read => return read,
+                read => return Ok(read),
             }
             SystemEnvironment::new().sleep(LOOK_AFTER).await;
         }
-        Err(last)
+        Ok(Err(last))
     }
 
     /// Keeps violations, with the rows of the flows that show them in a file.

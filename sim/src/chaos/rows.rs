@@ -161,6 +161,8 @@ fn read_sqlite(place: &SqlitePlace, namespace: Option<&str>) -> Result<Tables, S
         let connection = rusqlite::Connection::open(&place.file)?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         connection.execute_batch("begin")?;
+        // The first reading fixes the instant, which the clock must not show a time before.
+        connection.query_row("select count(*) from stream_head", [], |_| Ok(()))?;
         let now = "select cast((julianday('now') - 2440587.5) * 86400000 as integer) * 1000";
         let now = connection.query_row(now, [], |row| row.get(0))?;
         let mut tables = Vec::new();

@@ -18,12 +18,15 @@ use sluicegate::reconcile::Reconciler;
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::postgres::PostgresStorage;
 use sluicegate::storage::sqlite::SqliteStorage;
-use sluicegate::storage::{AttemptEnd, ProgressMark, Reported, Scope};
+use sluicegate::storage::{
+    AttemptEnd, Consistency, ProgressMark, Reported, Scope, Snapshot, Storage, StorageError,
+};
 use sluicegate::time::Timestamp;
 use sluicegate::{Engine, EngineError};
 
 use super::database::Database;
 use super::ledger::{Entry, Ledger};
+use super::ticks::{Log, Tick};
 use super::work::{self, Fate, Renewal, fate};
 use super::{LEASE, POLL, TICK, engine_settings};
 use crate::observed::Observed;
@@ -96,6 +99,9 @@ struct Station {
     engine: ChaosEngine,
     environment: Skewed,
     ledger: Arc<Ledger>,
+    ticks: Log,
+    /// What the engine works on, asked for nothing but its clock.
+    storage: BoxStorage,
     orders: Orders,
 }
 
@@ -141,14 +147,17 @@ fn activate(mutant: Option<Mutant>) {
 async fn run(orders: Orders) -> ! {
     let ledger = Ledger::begin(&orders.ledgers, &orders.name, orders.skew_s);
     let ledger = Arc::new(ledger.expect("the coordinator made the directory of ledgers"));
+    let ticks = Log::begin(&orders.ledgers, &orders.name);
+    let ticks = ticks.expect("the coordinator made the directory of ledgers");
     let environment = Skewed::new(orders.skew_s);
     let mut told = String::new();
     for _ in 0..OPENINGS_MAX {
         match open(&orders.database, &environment.inner).await {
             Ok(storage) => {
-                let observed = Observed::new(storage, Arc::clone(&ledger));
+                let observed = Observed::new(storage.clone(), Arc::clone(&ledger));
                 let engine = Engine::new(observed, environment.clone(), engine_settings());
-                live(Arc::new(Station { engine, environment, ledger, orders })).await;
+                let station = Station { engine, environment, ledger, ticks, storage, orders };
+                live(Arc::new(station)).await;
             }
             Err(why) => told = why,
         }
@@ -184,8 +193,7 @@ async fn live(station: Arc<Station>) -> ! {
         tokio::spawn(async move {
             loop {
                 station.pause(TICK).await;
-                let tick = reconciler.tick(&station.engine, &Scope::default()).await;
-                tell(reconciler.name(), tick);
+                tell(reconciler.name(), station.tick(*reconciler).await);
             }
         });
     }
@@ -220,6 +228,23 @@ impl Station {
     async fn pause(&self, about: Duration) {
         let percent = 75 + u32::try_from(self.environment.random() % 50).unwrap_or(0);
         self.environment.sleep(about * percent / 100).await;
+    }
+
+    /// One tick, which is written down if it comes to its end and the storage has told its start.
+    async fn tick(&self, reconciler: Reconciler) -> Result<(), EngineError> {
+        let began_at = self.storage_clock().await;
+        let began = self.environment.monotonic();
+        let report = reconciler.tick(&self.engine, &Scope::default()).await?;
+        let lasted = self.environment.monotonic().saturating_sub(began);
+        if let Ok(began_at) = began_at {
+            self.ticks.write(&Tick::new(reconciler, began_at, lasted, report.errors));
+        }
+        Ok(())
+    }
+
+    async fn storage_clock(&self) -> Result<Timestamp, StorageError> {
+        let mut reader = self.storage.snapshot(Consistency::Statement).await?;
+        reader.read_clock().await
     }
 
     fn request(&self, slot: u32) -> ClaimRequest {

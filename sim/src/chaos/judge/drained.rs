@@ -1,66 +1,19 @@
-//! What must hold once faults have stopped: cascades move on within L1, flows end within L2, and
-//! they end as a sequential evaluator says.
+//! What must hold once flows have drained: they have ended within L2, and as a sequential evaluator
+//! says.
 
 use std::collections::BTreeMap;
 
 use sluicegate::identity::FlowId;
-use sluicegate::policy::Decision;
-use sluicegate::state::State;
-use sluicegate::storage::{Attempt, AttemptEnd, Execution, Resolution, codes};
-use sluicegate::time::Timestamp;
+use sluicegate::storage::{Attempt, AttemptEnd, Execution, codes};
 
 use super::super::ledger::Entry;
 use super::super::work;
-use super::{Evidence, Finding, Healed, Verdict, wrong};
+use super::{Evidence, Finding, Verdict, wrong};
 use crate::history::{Change, Commit, Holder, Observation};
 use crate::invariants::Judge;
 
 /// Stuck executions that a message names.
 const STUCK_SHOWN: usize = 5;
-
-/// Once healed for that long, nothing that only a tick has to see waits longer than that.
-pub(super) fn nothing_waits_beyond_l1(evidence: &Evidence<'_>) -> Verdict {
-    let Some(healed) = evidence.healed else { return Ok(()) };
-    let since = |at: Timestamp| evidence.rows.now.since(at.max(healed.at));
-    for row in &evidence.rows.executions {
-        if let Some(at) = row.finished_at
-            && !row.propagated
-            && since(at) > healed.bound
-        {
-            let waited = since(at);
-            return wrong(row, format!("ended and not propagated for {waited:?} after faults"));
-        }
-        let deadline = row.deadline.filter(|_| !row.state.is_terminal());
-        if let Some(over_at) = [row.attempt_over_at(), deadline].into_iter().flatten().min()
-            && since(over_at) > healed.bound
-        {
-            let waited = since(over_at);
-            return wrong(row, format!("its time is over for {waited:?} and it is not reaped"));
-        }
-        if row.state == State::Blocked
-            && let Some(at) = decided_by(evidence, row, healed)
-            && evidence.rows.now.since(at) > healed.bound
-        {
-            let waited = evidence.rows.now.since(at);
-            return wrong(row, format!("blocked for {waited:?} behind a group that is decided"));
-        }
-    }
-    Ok(())
-}
-
-/// By when the group of an execution was decided, if it is: no row holds the time, but each
-/// resolved edge was resolved within L1 of the end of its upstream.
-fn decided_by(evidence: &Evidence<'_>, row: &Execution, healed: Healed) -> Option<Timestamp> {
-    let group = evidence.groups.get(&row.id)?;
-    if group.decision == Decision::Undecided {
-        return None;
-    }
-    let edges = evidence.into(row.id).iter();
-    let resolved = edges.filter(|edge| edge.resolution != Resolution::Pending);
-    let upstreams = resolved.filter_map(|edge| evidence.executions.get(&edge.key.upstream));
-    let ends = upstreams.filter_map(|upstream| upstream.finished_at);
-    Some(ends.max().unwrap_or(healed.at).max(healed.at) + healed.bound)
-}
 
 pub(super) fn everything_has_ended(evidence: &Evidence<'_>) -> Verdict {
     let rows = evidence.rows.executions.iter();

@@ -2,6 +2,7 @@ mod attempts;
 mod calls;
 mod feed;
 mod replays;
+mod waits;
 
 use sluicegate::identity::{ExecutionId, FlowId, PartitionCount, RequestId};
 use sluicegate::policy::{AcceptSet, Decision, JoinPolicy};
@@ -174,8 +175,8 @@ fn judge_read(rows: &Rows, entries: Vec<Entry>, read: Vec<Entry>) -> Vec<Violati
         Book { name: "worker".to_owned(), entries },
         Book { name: "reader".to_owned(), entries: read },
     ];
-    let healed = Healed { at: Timestamp(0), bound: Duration::from_secs(5) };
-    let evidence = Evidence::new(rows, &books, seed(), Some(healed));
+    let healed = waits::healed(rows.now);
+    let evidence = Evidence::new(rows, &books, seed(), Some(&healed));
     [evidence.judge(When::Always), evidence.judge(When::Drained)].concat()
 }
 
@@ -353,55 +354,8 @@ fn a_propagated_execution_with_a_pending_edge_is_seen() {
     check("I21", |rows| rows.executions.retain(|row| row.id != id("b")));
 }
 
-/// True if something waits beyond L1, which is 5 seconds here; asked while flows still drain, since
-/// a drained one has another check of the same name.
-fn late(tamper: impl Fn(&mut Rows)) -> bool {
-    let healed = Healed { at: Timestamp(0), bound: Duration::from_secs(5) };
-    let mut rows = sound();
-    tamper(&mut rows);
-    let violations = Evidence::new(&rows, &[], seed(), Some(healed)).judge(When::Always);
-    violations.iter().any(|violation| violation.invariant == "I8")
-}
-
 fn unend(row: &mut Execution, state: State) {
     (row.state, row.cause, row.finished_at, row.propagated) = (state, None, None, false);
-}
-
-#[test]
-fn what_is_not_looked_after_within_l1_is_seen() {
-    assert!(!late(|_| ()));
-    assert!(late(|rows| of(rows, "a").propagated = false));
-    assert!(late(|rows| {
-        let (nonce, request) = (1, RequestId(uuid::Uuid::nil()));
-        let (granted_at, expires_at) = (Timestamp(1), Timestamp(2));
-        unend(of(rows, "a"), State::Active);
-        of(rows, "a").lease = Some(Lease { nonce, request, granted_at, expires_at });
-    }));
-}
-
-#[test]
-fn a_deadline_that_nobody_looks_after_is_seen() {
-    assert!(late(|rows| {
-        unend(of(rows, "b"), State::Ready);
-        of(rows, "b").deadline = Some(Timestamp(30));
-    }));
-    assert!(!late(|rows| of(rows, "b").deadline = Some(Timestamp(30))), "it ended in time");
-}
-
-#[test]
-fn a_blocked_execution_behind_a_decided_group_is_seen_after_the_time_that_it_may_take() {
-    let stranded = |now_s: i64, decision| {
-        late(|rows| {
-            rows.now = Timestamp(20 + now_s * 1_000_000);
-            rows.groups[0].decision = decision;
-            unend(of(rows, "b"), State::Blocked);
-        })
-    };
-    for decision in [Decision::Satisfied, Decision::Impossible] {
-        assert!(!stranded(10, decision), "the hop that decides may end only just in time");
-        assert!(stranded(11, decision), "{decision:?}");
-    }
-    assert!(!stranded(11, Decision::Undecided), "it waits for its group");
 }
 
 #[test]
