@@ -32,6 +32,11 @@ pub(super) async fn undrained(database: &Database, namespace: &str) -> Result<i6
     count(database, &format!("namespace = '{namespace}' and not ({drained})")).await
 }
 
+/// Flows of other tenants than this one.
+pub(super) async fn flows_besides(database: &Database, namespace: &str) -> Result<i64, String> {
+    count_of("flow", database, &format!("namespace <> '{namespace}'")).await
+}
+
 /// What is suspended of a tenant, with the epoch of each suspension.
 pub(super) async fn suspended(
     database: &Database,
@@ -123,26 +128,35 @@ fn suspended_sqlite(place: &SqlitePlace, filter: &str) -> rusqlite::Result<Vec<S
     rows.collect()
 }
 
+/// Executions that a filter lets pass.
 async fn count(database: &Database, filter: &str) -> Result<i64, String> {
+    count_of("execution", database, filter).await
+}
+
+async fn count_of(table: &str, database: &Database, filter: &str) -> Result<i64, String> {
     match database {
         Database::Postgres(place) => {
-            count_postgres(place, filter).await.map_err(|error| error.to_string())
+            count_postgres(table, place, filter).await.map_err(|error| error.to_string())
         }
-        Database::Sqlite(place) => count_sqlite(place, filter).map_err(|error| error.to_string()),
+        Database::Sqlite(place) => count_sqlite(table, place, filter).map_err(|e| e.to_string()),
     }
 }
 
-async fn count_postgres(place: &PostgresPlace, filter: &str) -> Result<i64, sqlx::Error> {
+async fn count_postgres(
+    table: &str,
+    place: &PostgresPlace,
+    filter: &str,
+) -> Result<i64, sqlx::Error> {
     let mut session = place.session(&[("statement_timeout", "5000")]).await?;
-    let sql = format!("select count(*) from \"{}\".execution where {filter}", place.schema);
+    let sql = format!("select count(*) from \"{}\".{table} where {filter}", place.schema);
     let row = sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_one(&mut session).await?;
     session.close().await?;
     row.try_get(0)
 }
 
-fn count_sqlite(place: &SqlitePlace, filter: &str) -> rusqlite::Result<i64> {
+fn count_sqlite(table: &str, place: &SqlitePlace, filter: &str) -> rusqlite::Result<i64> {
     let connection = rusqlite::Connection::open(&place.file)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    let sql = format!("select count(*) from execution where {filter}");
+    let sql = format!("select count(*) from {table} where {filter}");
     connection.query_row(&sql, [], |row| row.get(0))
 }

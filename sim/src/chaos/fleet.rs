@@ -6,6 +6,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use sluicegate::time::Timestamp;
+
 use super::database::{Database, PostgresPlace};
 use super::proxy::Proxy;
 use super::worker::{Orders, PANICKED};
@@ -32,7 +34,7 @@ pub(super) struct Common {
 struct Worker {
     child: Child,
     /// Its input: closed with this process, which ends the worker.
-    _orders: ChildStdin,
+    input: ChildStdin,
     name: String,
 }
 
@@ -49,6 +51,8 @@ struct Berth {
 pub(super) struct Fleet {
     common: Common,
     berths: Vec<Berth>,
+    /// What workers take away had happened by then.
+    retire_by: Option<Timestamp>,
     /// What ended without having been killed.
     pub(super) accidents: Vec<String>,
 }
@@ -70,7 +74,7 @@ impl Drop for Paused {
 impl Fleet {
     /// Starts so many workers; must be called on a runtime that lasts.
     pub(super) fn start(common: Common, count: usize) -> Result<Self, String> {
-        let mut fleet = Self { common, berths: Vec::new(), accidents: Vec::new() };
+        let mut fleet = Self { common, berths: Vec::new(), retire_by: None, accidents: Vec::new() };
         for number in 0..count {
             let proxy = match &fleet.common.database {
                 Database::Postgres(place) => {
@@ -129,6 +133,16 @@ impl Fleet {
         Ok(())
     }
 
+    /// Has every worker, and each that is started from now on, take away what had happened by then.
+    pub(super) fn retire(&mut self, by: Timestamp) {
+        self.retire_by = Some(by);
+        let line = format!("{}\n", by.0);
+        for worker in self.berths.iter_mut().filter_map(|berth| berth.worker.as_mut()) {
+            // One that has ended is started again, and told so then.
+            let _ = worker.input.write_all(line.as_bytes());
+        }
+    }
+
     /// Ends a worker as `kill -9` does; false if none was running.
     pub(super) fn kill(&mut self, berth: usize) -> bool {
         let Some(mut worker) = self.berths[berth].worker.take() else { return false };
@@ -163,10 +177,11 @@ impl Fleet {
             skew_s: SKEWS_S[number % SKEWS_S.len()],
             mutant: self.common.mutant.clone(),
             ledgers: self.common.directory.clone(),
+            retire_by: self.retire_by,
         };
         let child = spawn(&orders).map_err(|error| format!("starting a worker: {error}"))?;
         let (child, input) = child;
-        berth.worker = Some(Worker { child, _orders: input, name });
+        berth.worker = Some(Worker { child, input, name });
         Ok(())
     }
 }

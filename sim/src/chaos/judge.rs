@@ -9,6 +9,7 @@ mod feed;
 mod joins;
 mod lives;
 mod replays;
+mod retired;
 mod waits;
 
 #[cfg(test)]
@@ -23,6 +24,9 @@ use sluicegate::storage::{Attempt, Edge, Execution, Group, NewEvent};
 use super::ledger::{Book, Entry};
 use super::rows::{FlowRow, Rows};
 use super::work;
+pub(super) use retired::{
+    Past, judge as judge_remains, judge_drained as judge_retired, judge_lagged,
+};
 pub(super) use waits::{Healed, Seen};
 
 /// When a check holds.

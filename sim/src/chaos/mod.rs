@@ -11,10 +11,13 @@ mod faults;
 mod fleet;
 mod judge;
 mod ledger;
+mod pinned;
 mod postgres;
 mod proxy;
 mod reader;
+mod remains;
 mod report;
+mod retire;
 mod round;
 mod rows;
 mod sqlite;
@@ -48,6 +51,7 @@ use database::{Database, PostgresPlace, SqlitePlace};
 use disk::{Disk, Home};
 use faults::Field;
 use fleet::{Common, Fleet};
+use judge::Past;
 use proxy::Proxy;
 use reader::Reader;
 use report::Report;
@@ -212,6 +216,7 @@ async fn scene(request: &Request, home: &Home) -> Result<Scene, String> {
         client: Arc::new(submitter),
         reader: Arc::new(Reader::new(&storage, directory)?),
         ticks: Logs::new(directory),
+        past: Past::default(),
         storage,
         failures: request.failures.clone(),
         field: Field {

@@ -17,6 +17,10 @@ use crate::observed::Observed;
 
 /// The name under which the cursor is stored.
 const NAME: &str = "chaos";
+/// The name of a consumer that is behind whenever something is taken away.
+const LAGGARD: &str = "chaos_laggard";
+/// How often the laggard tries to go on.
+const LAGGARD_MAX: u32 = 40;
 /// The reader acknowledges after so many events.
 const ACKNOWLEDGED_AFTER: u32 = 20;
 /// After so many events it opens its consumer anew: some of them were not acknowledged.
@@ -42,6 +46,17 @@ enum Followed {
     ToTheEnd,
 }
 
+/// What a consumer was told that came again after a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Lagged {
+    /// The place up to which it had acknowledged.
+    pub(super) stored: u64,
+    /// Its cursor was expired, and this one was the oldest.
+    pub(super) expired: Option<u64>,
+    /// The place of the event that it was handed then, if there was any.
+    pub(super) next: Option<u64>,
+}
+
 impl Reader {
     pub(super) fn new(storage: &BoxStorage, ledgers: &Path) -> Result<Self, String> {
         Ok(Self { desk: Desk::new(storage, ledgers, "reader", 0)? })
@@ -63,6 +78,37 @@ impl Reader {
         }
     }
 
+    /// Has the laggard go on by one event, from where the feed says that it can.
+    pub(super) async fn lag(&self) -> Result<Lagged, String> {
+        let mut told = String::new();
+        for _ in 0..LAGGARD_MAX {
+            match self.lag_once().await {
+                Ok(lagged) => return Ok(lagged),
+                Err(error) => {
+                    self.failed("laggard", &error).await;
+                    told = error.to_string();
+                }
+            }
+        }
+        Err(format!("a consumer that lags behind cannot go on: {told}"))
+    }
+
+    async fn lag_once(&self) -> Result<Lagged, EngineError> {
+        let filter = FeedFilter { scope: Scope::default(), wanted: Wanted::Everything };
+        let mut consumer = self.desk.engine().consumer(LAGGARD, filter).await?;
+        let stored = consumer.cursor().position.0;
+        let (event, expired) = match consumer.try_next().await {
+            Err(EngineError::CursorExpired { oldest, .. }) => {
+                consumer.skip_to(oldest);
+                (consumer.try_next().await?, Some(oldest.position.0))
+            }
+            told => (told?, None),
+        };
+        consumer.acknowledge().await?;
+        let next = event.map(|event| event.cursor.position.0);
+        Ok(Lagged { stored, expired, next })
+    }
+
     async fn follow(
         &self,
         consumer: &mut Consumer<Observed<BoxStorage, Ledger>, Skewed>,
@@ -74,14 +120,20 @@ impl Reader {
                 Ok(Some(event)) => {
                     (handed, failures) = (handed + 1, 0);
                     self.desk.write(&Entry::handed(&event));
-                    if handed % ACKNOWLEDGED_AFTER == 0 {
-                        self.acknowledge(consumer).await;
+                    if handed % ACKNOWLEDGED_AFTER == 0
+                        && let Err(error) = self.acknowledge(consumer).await
+                    {
+                        self.failed("acknowledge", &error).await;
                     }
                 }
-                Ok(None) if numbered => {
-                    self.acknowledge(consumer).await;
-                    return Followed::ToTheEnd;
-                }
+                // What is not acknowledged may go before it is seen again.
+                Ok(None) if numbered => match self.acknowledge(consumer).await {
+                    Ok(()) => return Followed::ToTheEnd,
+                    Err(error) => {
+                        failures += 1;
+                        self.failed("acknowledge", &error).await;
+                    }
+                },
                 Ok(None) if stop.load(Ordering::SeqCst) => {
                     // Whatever has happened gets its place before the last look.
                     match self.desk.engine().sequencer_tick(&Scope::default()).await {
@@ -102,14 +154,14 @@ impl Reader {
         Followed::ForAWhile
     }
 
-    async fn acknowledge(&self, consumer: &Consumer<Observed<BoxStorage, Ledger>, Skewed>) {
-        match consumer.acknowledge().await {
-            Ok(()) => {
-                let position = consumer.cursor().position.0;
-                self.desk.write(&Entry::Acknowledged { position });
-            }
-            Err(error) => self.failed("acknowledge", &error).await,
-        }
+    async fn acknowledge(
+        &self,
+        consumer: &Consumer<Observed<BoxStorage, Ledger>, Skewed>,
+    ) -> Result<(), EngineError> {
+        consumer.acknowledge().await?;
+        let position = consumer.cursor().position.0;
+        self.desk.write(&Entry::Acknowledged { position });
+        Ok(())
     }
 
     async fn failed(&self, call: &str, error: &EngineError) {

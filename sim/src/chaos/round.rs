@@ -1,5 +1,6 @@
 //! A round: flows are submitted while every fault of the lane strikes once, in an order drawn from
-//! the seed; then faults stop, everything must drain within the bound, and is judged.
+//! the seed, and what earlier rounds left is taken away meanwhile; then faults stop, everything
+//! must drain within the bound, and is judged.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,8 +19,9 @@ use tokio::task::JoinHandle;
 use super::client::Client;
 use super::database::STATEMENT_TIMEOUT;
 use super::faults::{self, Field, Kind};
-use super::judge::{Evidence, Finding, Healed, Seen, Violation, When};
+use super::judge::{self, Evidence, Finding, Healed, Past, Seen, Violation, When};
 use super::reader::Reader;
+use super::remains;
 use super::rows::{self, Rows, Unread};
 use super::ticks::{Logs, Tick};
 use super::work::{self, WORK_MAX};
@@ -52,6 +54,8 @@ pub(super) struct Scene {
     pub(super) client: Arc<Client>,
     pub(super) reader: Arc<Reader>,
     pub(super) ticks: Logs,
+    /// What is to go while this round runs.
+    pub(super) past: Past,
     pub(super) storage: BoxStorage,
     pub(super) failures: PathBuf,
 }
@@ -63,6 +67,10 @@ pub(super) struct Outcome {
     pub(super) executions: usize,
     pub(super) edges: usize,
     pub(super) attempts: usize,
+    /// Flows of earlier rounds that were taken away.
+    pub(super) retired: usize,
+    /// A consumer was told that events which it had not seen were gone.
+    pub(super) expired: bool,
     pub(super) strikes: BTreeMap<&'static str, u64>,
     pub(super) misses: Vec<String>,
     pub(super) bound: Duration,
@@ -122,6 +130,10 @@ impl Scene {
     ) -> Result<Outcome, String> {
         self.field.namespace = work::namespace(round);
         let mut outcome = Outcome::default();
+        self.retire(&mut outcome).await?;
+        if !outcome.violations.is_empty() {
+            return Ok(outcome);
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let (client, stopped) = (Arc::clone(&self.client), Arc::clone(&stop));
         let submitting = tokio::spawn(async move { client.submit(round, &stopped).await });
@@ -177,7 +189,8 @@ impl Scene {
         let namespace = Some(self.field.namespace.as_str());
         match rows::read(&self.field.database, namespace).await {
             Ok(rows) => {
-                let violations = Evidence::new(&rows, &[], self.seed, None).judge(When::Always);
+                let mut violations = Evidence::new(&rows, &[], self.seed, None).judge(When::Always);
+                violations.extend(self.judge_remains().await);
                 outcome.count(&rows);
                 self.found(outcome, violations, &rows);
             }
@@ -211,7 +224,7 @@ impl Scene {
         let mut looks = 0;
         while clock.elapsed() < bounds.l2 {
             let left = counts::undrained(&self.field.database, &namespace).await;
-            if left == Ok(0) {
+            if left == Ok(0) && self.is_retired().await {
                 outcome.drained_after = Some(clock.elapsed());
                 break;
             }
@@ -261,8 +274,9 @@ impl Scene {
             Err(unread) => return unreadable(unread, outcome),
         };
         let evidence = Evidence::new(&rows, &[], self.seed, Some(healed));
-        let (violations, seen) = (evidence.judge(When::Always), evidence.seen(&healed.seen));
+        let (mut violations, seen) = (evidence.judge(When::Always), evidence.seen(&healed.seen));
         healed.seen = seen;
+        violations.extend(self.judge_remains().await);
         self.found(outcome, violations, &rows);
         self.accidents(outcome);
         if !outcome.violations.is_empty() {
@@ -279,7 +293,7 @@ impl Scene {
         mut healed: Healed,
         outcome: &mut Outcome,
     ) -> Result<(), String> {
-        let books = ledger::read_all(&self.field.ledgers)?;
+        let books = self.past.leave_out(ledger::read_all(&self.field.ledgers)?);
         let rows = self.rows(Some(namespace), &mut healed.ticks).await?;
         let all = self.rows(None, &mut healed.ticks).await?;
         let (rows, all) = match (rows, all) {
@@ -292,6 +306,13 @@ impl Scene {
         let evidence = Evidence::new(&rows, &books, self.seed, Some(&healed));
         self.found(outcome, evidence.judge(When::Drained), &rows);
         outcome.ticks = healed.ticks;
+        let remains = remains::read(&self.field.database).await?;
+        self.found(outcome, judge::judge_retired(&all, &remains, &self.past), &all);
+        let lagged = self.reader.lag().await?;
+        outcome.expired = lagged.expired.is_some();
+        self.found(outcome, judge::judge_lagged(lagged, &remains).into_iter().collect(), &all);
+        let left = all.flows.iter().filter(|row| self.past.flows.contains(&row.id)).count();
+        outcome.retired = self.past.due.saturating_sub(left);
         if !outcome.violations.is_empty() {
             self.explain(outcome, &rows).await;
         }
@@ -356,7 +377,7 @@ impl Scene {
 }
 
 /// A database that does not come back after faults does not drain.
-fn unreadable(unread: Unread, outcome: &mut Outcome) -> Result<(), String> {
+pub(super) fn unreadable(unread: Unread, outcome: &mut Outcome) -> Result<(), String> {
     match unread {
         Unread::Illegal(why) => outcome.violations.push(illegal(why)),
         Unread::Unavailable(why) => return Err(format!("the database does not answer: {why}")),

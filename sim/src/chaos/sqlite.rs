@@ -38,10 +38,19 @@ async fn hold(field: &mut Field) -> Result<u64, String> {
     Ok(field.answered("busy")? - before)
 }
 
-/// A disk that is full shows at a write, or at COMMIT, whose outcome is then unknown.
+/// A disk that is full shows at a write, or at COMMIT, whose outcome is then unknown; but only to
+/// whoever needs more room: not to a log that is written over from its start, beside a file with
+/// the room of what was taken away.
 async fn fill(field: &mut Field) -> Result<u64, String> {
-    let Ok(disk) = &field.disk else { return Ok(0) };
+    let (Ok(disk), Database::Sqlite(place)) = (&field.disk, &field.database) else {
+        return Ok(0);
+    };
     let before = answered_full(field)?;
+    let connection = rusqlite::Connection::open(&place.file).map_err(|e| e.to_string())?;
+    connection.busy_timeout(PATIENCE).map_err(|error| error.to_string())?;
+    let shortened = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
+    shortened.map_err(|error| error.to_string())?;
+    drop(connection);
     disk.fill().map_err(|error| error.to_string())?;
     sleep(HOLD).await;
     let seen = answered_full(field);

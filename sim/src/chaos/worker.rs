@@ -2,7 +2,7 @@
 //! coordinator is gone. Logs what it was told; never injects a fault and never judges.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use sluicegate::identity::ExecutionId;
 use sluicegate::mutants::Mutant;
 use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
 use sluicegate::operations::inputs::Claimed;
-use sluicegate::operations::report::Report;
-use sluicegate::reconcile::Reconciler;
+use sluicegate::operations::report;
+use sluicegate::reconcile::{Reconciler, Report};
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::postgres::PostgresStorage;
 use sluicegate::storage::sqlite::SqliteStorage;
@@ -22,10 +22,12 @@ use sluicegate::storage::{
     AttemptEnd, Consistency, ProgressMark, Reported, Scope, Snapshot, Storage, StorageError,
 };
 use sluicegate::time::Timestamp;
-use sluicegate::{Engine, EngineError};
+use sluicegate::{Engine, EngineError, Settings};
+use tokio::sync::watch;
 
 use super::database::Database;
 use super::ledger::{Entry, Ledger};
+use super::pinned::Pinned;
 use super::ticks::{Log, Tick};
 use super::work::{self, Fate, Renewal, fate};
 use super::{LEASE, POLL, TICK, engine_settings};
@@ -59,6 +61,8 @@ pub(super) struct Orders {
     pub(super) skew_s: i64,
     pub(super) mutant: Option<String>,
     pub(super) ledgers: PathBuf,
+    /// What had happened by then is taken away; a later line on the input says a later time.
+    pub(super) retire_by: Option<Timestamp>,
 }
 
 /// The system's environment with another wall clock.
@@ -102,6 +106,7 @@ struct Station {
     ticks: Log,
     /// What the engine works on, asked for nothing but its clock.
     storage: BoxStorage,
+    retire_by: watch::Receiver<Option<Timestamp>>,
     orders: Orders,
 }
 
@@ -126,12 +131,16 @@ pub(crate) fn main() -> ! {
         .enable_all()
         .build()
         .expect("the system gives threads");
-    std::thread::spawn(|| {
-        // Nothing more is sent: the end of the input is the end of the coordinator.
-        let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+    let (retire, retire_by) = watch::channel(orders.retire_by);
+    std::thread::spawn(move || {
+        let lines = std::io::stdin().lock().lines().map_while(Result::ok);
+        for by in lines.filter_map(|line| line.parse().ok()) {
+            retire.send_replace(Some(Timestamp(by)));
+        }
+        // The end of the input is the end of the coordinator.
         std::process::exit(0);
     });
-    runtime.block_on(run(orders))
+    runtime.block_on(run(orders, retire_by))
 }
 
 #[cfg(feature = "mutants")]
@@ -144,7 +153,7 @@ fn activate(mutant: Option<Mutant>) {
     assert!(mutant.is_none(), "this build holds no planted bugs");
 }
 
-async fn run(orders: Orders) -> ! {
+async fn run(orders: Orders, retire_by: watch::Receiver<Option<Timestamp>>) -> ! {
     let ledger = Ledger::begin(&orders.ledgers, &orders.name, orders.skew_s);
     let ledger = Arc::new(ledger.expect("the coordinator made the directory of ledgers"));
     let ticks = Log::begin(&orders.ledgers, &orders.name);
@@ -156,7 +165,8 @@ async fn run(orders: Orders) -> ! {
             Ok(storage) => {
                 let observed = Observed::new(storage.clone(), Arc::clone(&ledger));
                 let engine = Engine::new(observed, environment.clone(), engine_settings());
-                let station = Station { engine, environment, ledger, ticks, storage, orders };
+                let station =
+                    Station { engine, environment, ledger, ticks, storage, retire_by, orders };
                 live(Arc::new(station)).await;
             }
             Err(why) => told = why,
@@ -234,12 +244,25 @@ impl Station {
     async fn tick(&self, reconciler: Reconciler) -> Result<(), EngineError> {
         let began_at = self.storage_clock().await;
         let began = self.environment.monotonic();
-        let report = reconciler.tick(&self.engine, &Scope::default()).await?;
+        let retire_by = *self.retire_by.borrow();
+        let report = match (reconciler, retire_by) {
+            (Reconciler::Retention, Some(by)) => self.retire(by).await?,
+            _ => reconciler.tick(&self.engine, &Scope::default()).await?,
+        };
         let lasted = self.environment.monotonic().saturating_sub(began);
         if let Ok(began_at) = began_at {
             self.ticks.write(&Tick::new(reconciler, began_at, lasted, report.errors));
         }
         Ok(())
+    }
+
+    /// A tick of retention that takes away whatever had happened by then, and nothing that happens
+    /// while this process is stopped.
+    async fn retire(&self, by: Timestamp) -> Result<Report, EngineError> {
+        let storage = Observed::new(self.storage.clone(), Arc::clone(&self.ledger));
+        let settings = Settings { keep: Some(Duration::ZERO), ..engine_settings() };
+        let engine = Engine::new(Pinned::new(storage, by), self.environment.clone(), settings);
+        engine.retention_tick(&Scope::default()).await
     }
 
     async fn storage_clock(&self) -> Result<Timestamp, StorageError> {
@@ -306,7 +329,12 @@ impl Station {
     }
 
     /// Reports and claims in one call, repeated under one request id until there is an answer.
-    async fn turn_over(&self, slot: u32, token: LeaseToken, report: Report) -> Vec<Claimed> {
+    async fn turn_over(
+        &self,
+        slot: u32,
+        token: LeaseToken,
+        report: report::Report,
+    ) -> Vec<Claimed> {
         let mut request = self.request(slot);
         for _ in 0..CALLS_MAX {
             let reports = vec![(token, report.clone())];

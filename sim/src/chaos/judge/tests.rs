@@ -2,6 +2,7 @@ mod attempts;
 mod calls;
 mod feed;
 mod replays;
+mod retired;
 mod waits;
 
 use sluicegate::identity::{ExecutionId, FlowId, PartitionCount, RequestId};
