@@ -13,8 +13,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(250);
 const LOOKS_MAX: u32 = 120;
 
 impl Scene {
-    /// Has the workers take away every flow that there is, once its summary has ended and all of
-    /// its events have their places: nothing happens in between.
+    /// Every flow that there is may go, once its summary has ended and all of its events have their
+    /// places: nothing happens in between.
     pub(super) async fn retire(&mut self, outcome: &mut Outcome) -> Result<(), String> {
         let mut left = String::new();
         for _ in 0..LOOKS_MAX {
@@ -44,10 +44,16 @@ impl Scene {
             Ok(rows) => self.past = std::mem::take(&mut self.past).and(&rows, remains),
             Err(unread) => return super::round::unreadable(unread, outcome),
         }
-        if self.past.due > 0 {
-            self.field.fleet.retire(self.past.by);
-        }
         Ok(())
+    }
+
+    /// Has so many of all parts taken away: at once, all of it would be gone before a fault
+    /// strikes.
+    pub(super) fn retire_part(&mut self, part: usize, parts: usize) {
+        let small = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        if self.past.due > 0 {
+            self.field.fleet.retire(self.past.until(small(part), small(parts)));
+        }
     }
 
     /// True once nothing is left of what is to go, as far as the database says so.

@@ -164,7 +164,9 @@ impl Scene {
             order.swap(at, self.field.draw(at + 1));
         }
         tokio::time::sleep(LEASE / 4).await;
-        for at in order {
+        let parts = order.len();
+        for (part, at) in (1..).zip(order) {
+            self.retire_part(part, parts);
             let fault = &faults::table(self.lane)[at];
             let Kind::Struck(strike) = fault.kind else { continue };
             if (fault.unavailable)(&self.field).is_some() {

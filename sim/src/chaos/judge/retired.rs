@@ -17,6 +17,8 @@ use super::{Finding, Violation};
 pub(in super::super) struct Past {
     /// Whatever had happened by then may go, on the storage's clock.
     pub(in super::super) by: Timestamp,
+    /// When the first of it had ended.
+    pub(in super::super) from: Timestamp,
     /// How many flows there were then.
     pub(in super::super) due: usize,
     /// They, and those that went before them: books still tell of all.
@@ -31,13 +33,21 @@ impl Past {
     pub(in super::super) fn and(self, rows: &Rows, remains: &Remains) -> Self {
         let flows = rows.flows.iter().map(|row| row.id);
         let executions = rows.executions.iter().map(|row| row.id);
+        let ends = rows.executions.iter().filter_map(|row| row.finished_at);
         Self {
             by: rows.now,
+            from: ends.min().unwrap_or(rows.now),
             due: rows.flows.len(),
             flows: self.flows.into_iter().chain(flows).collect(),
             executions: self.executions.into_iter().chain(executions).collect(),
             horizon: remains.places.last().copied().unwrap_or(remains.horizon),
         }
+    }
+
+    /// By when what goes had happened, once so many of all parts are to go.
+    pub(in super::super) fn until(&self, part: u32, parts: u32) -> Timestamp {
+        let left = parts.saturating_sub(part);
+        self.by - self.by.since(self.from) / parts.max(1) * left
     }
 
     /// The books without what they say of these flows: no row is left that would bear it out. What

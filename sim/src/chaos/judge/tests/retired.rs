@@ -72,10 +72,19 @@ fn what_was_over_and_is_left_is_seen_once_it_must_be_gone() {
 fn everything_that_there_is_may_go_and_what_went_before_stays_gone() {
     let both = past().and(&sound(), &remains());
     assert_eq!((both.by, both.due, both.horizon), (NOW, 1, 4));
+    assert_eq!(both.from, Timestamp(20));
     assert_eq!(both.flows, [key().id, FlowId::from_parts(2, [8; 10])].into());
     assert_eq!(both.executions, [id("a"), id("b")].into());
     let later = both.clone().and(&Rows::default(), &Remains { horizon: 9, ..Remains::default() });
     assert_eq!((later.due, later.horizon, later.flows), (0, 9, both.flows));
+}
+
+#[test]
+fn what_goes_part_by_part_goes_from_the_oldest_on_and_no_further_than_all() {
+    let past = Past { from: Timestamp(100), by: Timestamp(400), ..Past::default() };
+    let parts: Vec<i64> = (0..=3).map(|part| past.until(part, 3).0).collect();
+    assert_eq!(parts, [100, 200, 300, 400]);
+    assert_eq!((past.until(7, 3), past.until(0, 0)), (past.by, past.by));
 }
 
 #[test]
