@@ -104,6 +104,8 @@ mutants! {
     S03 "a satisfied decision releases a member of a cancelled flow" "I12";
     S10 "a resume of an older suspension ends the present one" "I9";
     S11 "a suspended attempt stays charged" "I11";
+    S15 "leases end although the clock has just stepped forward" "I7";
+    S90 "a list fails as a whole on a row that cannot be read" "I14";
     S12 "a resume makes a member of a cancelled flow ready" "I12";
     S13 "the stored reply of a resume is not found on a re-run" "I16";
     S40 "an edge that is satisfied after the decision becomes an input" "I4";

@@ -284,6 +284,11 @@ pub enum Observation {
         /// What it says.
         kind: EventKind,
     },
+    /// The storage's clock had stepped forward when a reaper came, as its process could tell.
+    LetGoOn {
+        /// Leases and executions that it has ended all the same.
+        ended: u64,
+    },
     /// A lease was granted, as the worker was told.
     Granted {
         /// The lease.

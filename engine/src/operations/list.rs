@@ -1,6 +1,7 @@
 //! Lists for people, page by page: flows, executions, and the edges at one end of an execution.
 //! Never changes anything.
 
+use crate::mutants::mutated;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -11,7 +12,7 @@ use crate::reconcile::summary::shown;
 use crate::state::{Cause, ClosePolicy, PublicState, State};
 use crate::storage::{
     Decoded, Edge, EdgeKey, EdgeListing, ExecutionListing, FlowListing, FlowPage, FlowView,
-    ListedExecution, Page, Scope, Snapshot, Unreadable, parted,
+    ListedExecution, Page, Scope, Snapshot, Unreadable, all_readable, parted,
 };
 use crate::summary::{FlowStatus, FlowSummary};
 use crate::time::Timestamp;
@@ -162,6 +163,9 @@ pub(crate) async fn executions<R: Snapshot>(
     let page = Page { scope: filter.scope.clone(), after: cursor, limit: limit + 1 };
     let listing = ExecutionListing { page, flow, states: filter.states.clone() };
     let found = reader.list_executions(&listing).await?;
+    if mutated!(S90) {
+        all_readable(found.clone())?;
+    }
     let now = reader.read_clock().await?;
     let id = |row: &ListedExecution| row.execution.id;
     Ok(self::page(found, limit, id, |row| execution(row, now)))

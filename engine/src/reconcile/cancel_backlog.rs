@@ -3,7 +3,7 @@
 
 use crate::environment::{Environment, Notice};
 use crate::error::EngineError;
-use crate::identity::{ExecutionId, FlowKey, RequestId};
+use crate::identity::{ExecutionId, FlowKey};
 use crate::operations::cancel::{Batch, Kept, missing_request, stops_ready};
 use crate::reconcile::{Pass, PassesOver, Report, Visited};
 use crate::state::{ClosePolicy, State};
@@ -19,13 +19,8 @@ const PAGE_ROWS: u32 = 100;
 /// The transaction that looks at the next members of a cancelled flow.
 struct CancelNext {
     flow: FlowKey,
-    /// The call for which the earlier batches of this pass looked at members. What they saw tells
-    /// nothing of how members stand since another call has closed the flow.
-    by: Option<RequestId>,
     after: Option<ExecutionId>,
     batch: u32,
-    /// Members that earlier batches of this pass have left running.
-    running: u64,
     /// Members that it passes over, because they cannot be read.
     except: Vec<ExecutionId>,
 }
@@ -33,10 +28,8 @@ struct CancelNext {
 /// What a transaction of a pass has done.
 struct Looked {
     batch: Batch,
-    /// The call that has closed the flow; none if it is not cancelled.
-    by: Option<RequestId>,
-    /// Members that it and earlier batches for that call have left running or passed over.
-    running: u64,
+    /// The flow is not cancelled, or no longer.
+    opened: bool,
 }
 
 impl PassesOver for CancelNext {
@@ -60,11 +53,7 @@ impl Body for CancelNext {
         let (Some(policy), Some(by)) = (flow.closing.filter(stops), flow.closed_by) else {
             return self.take_off(transaction, Looked::nothing()).await;
         };
-        let (after, running) = match self.by == Some(by) {
-            true => (self.after, self.running),
-            false => (None, 0),
-        };
-        let batch = Batch::cancel(transaction, &flow, after, self.batch, &self.except).await?;
+        let batch = Batch::cancel(transaction, &flow, self.after, self.batch, &self.except).await?;
         let key = RequestKey { flow: flow.key, request: by };
         let known = transaction.read_request(&key).await?;
         let known = known.ok_or_else(|| missing_request(key))?;
@@ -73,7 +62,7 @@ impl Body for CancelNext {
         // changes nothing writes nothing.
         let runs_out = if self.except.is_empty() { batch.running } else { 0 };
         let seen = batch.cancelled.len() as u64 + runs_out;
-        let rest = self.rest(transaction, after, &batch).await?;
+        let rest = self.rest(transaction, &batch).await?;
         let pending = |member: &&Member| {
             policy == ClosePolicy::CancelAll
                 || matches!(member.state, State::Blocked | State::Ready)
@@ -93,12 +82,11 @@ impl Body for CancelNext {
             let written = transaction.write_request(&row).await?;
             assert!(written == 1, "a request vanished under the lock of its flow");
         }
-        let running = running + batch.running + batch.passed_over.len() as u64;
-        let looked = Looked { running, by: Some(by), batch };
         let all_ended = match &rest {
             Some(rest) => rest.is_empty(),
-            None => looked.batch.next.is_none() && looked.running == 0,
+            None => batch.next.is_none() && batch.running == 0 && batch.passed_over.is_empty(),
         };
+        let looked = Looked { batch, opened: false };
         if all_ended {
             return self.take_off(transaction, looked).await;
         }
@@ -112,21 +100,21 @@ impl Body for CancelNext {
 impl Looked {
     /// The flow is not cancelled.
     fn nothing() -> Self {
-        Self { batch: Batch::default(), by: None, running: 0 }
+        Self { batch: Batch::default(), opened: true }
     }
 }
 
 impl CancelNext {
     /// At the end of a pass of several transactions, every member that has not ended. What the
-    /// earlier ones did may be lost by now, if commits are not durable: the end of a pass tells
-    /// nothing that this transaction does not see.
+    /// earlier ones did may be lost by now, if commits are not durable, and what they saw may have
+    /// been replayed and closed by another call: the end of a pass tells nothing that this
+    /// transaction does not see.
     async fn rest<T: Transaction>(
         &self,
         transaction: &mut T,
-        after: Option<ExecutionId>,
         batch: &Batch,
     ) -> Result<Option<Vec<Member>>> {
-        if batch.next.is_some() || after.is_none() {
+        if batch.next.is_some() || self.after.is_none() {
             return Ok(None);
         }
         let all = MemberQuery { flow: self.flow, after: None, limit: u32::MAX };
@@ -162,7 +150,7 @@ pub(crate) async fn drain<S: Storage, E: Environment>(
 ) -> Result<Drained, EngineError> {
     let except = pass.quarantine();
     let mut passed_over = Vec::new();
-    let mut next = CancelNext { flow, by: None, after: None, batch, running: 0, except };
+    let mut next = CancelNext { flow, after: None, batch, except };
     loop {
         let looked = pass.around_unreadable(&mut next).await?;
         let done = &looked.batch;
@@ -174,9 +162,9 @@ pub(crate) async fn drain<S: Storage, E: Environment>(
             pass.environment.notify(Notice { partition: flow.partition });
         }
         if done.next.is_none() {
-            return Ok(Drained { passed_over, opened: looked.by.is_none() });
+            return Ok(Drained { passed_over, opened: looked.opened });
         }
-        next = CancelNext { by: looked.by, after: done.next, running: looked.running, ..next };
+        next = CancelNext { after: done.next, ..next };
     }
 }
 

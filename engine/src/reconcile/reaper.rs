@@ -40,7 +40,7 @@ impl Steps<'_> {
     /// Takes a reading in that was asked for at that moment; true if leases are to go on.
     fn grant<E: Environment>(&self, environment: &E, asked_at: Duration, shown: Timestamp) -> bool {
         let reading = Reading { asked_at, shown, answered_at: environment.monotonic() };
-        self.clock.grants_grace(reading, self.step_max, self.grace)
+        self.clock.grants_grace(reading, self.step_max, self.grace) && !mutated!(S15)
     }
 }
 

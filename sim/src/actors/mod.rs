@@ -6,6 +6,7 @@ pub(crate) mod dispatcher;
 pub(crate) mod extender;
 pub(crate) mod operator;
 pub(crate) mod projector;
+pub(crate) mod reaping;
 pub(crate) mod reconciler;
 mod reporter;
 pub(crate) mod resumer;

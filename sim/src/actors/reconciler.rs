@@ -4,7 +4,7 @@ use sluicegate::EngineError;
 use sluicegate::reconcile::Report;
 use sluicegate::storage::{Scope, Storage};
 
-use crate::actors::{Progress, Stage, Sweeps};
+use crate::actors::{Progress, Stage, Sweeps, reaping};
 use crate::driver::world::world;
 use crate::plan::EngineKind;
 use crate::specimens::published;
@@ -21,7 +21,7 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
 /// Every reconciler runs, whatever becomes of the one before it; the first error is the turn's.
 async fn sweep<S: Storage>(stage: &Stage<S>) -> Result<Report, EngineError> {
     let scope = Scope::default();
-    let mut ticks = vec![stage.engine.reaper_tick(&scope).await];
+    let mut ticks = vec![reaping::tick(stage, &scope).await];
     match (stage.sweeps, stage.kind) {
         (Sweeps::WithoutDependency, _) => {}
         (Sweeps::All, EngineKind::Sluicegate) => {

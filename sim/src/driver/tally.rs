@@ -72,6 +72,7 @@ sometimes! {
     FlowPruned "retention took a flow away";
     EventsPruned "retention took events away";
     CursorExpired "a subscriber came too late for events that retention took away";
+    LeasesLetGoOn "a reaper let leases go on after a step of the clock";
     PoisonKilledAgain "an execution that had killed a worker killed another one";
     EventLost "the row of an event was deleted";
     RequestLost "the row by which a join asks for cancels was deleted";

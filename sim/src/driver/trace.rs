@@ -177,6 +177,7 @@ impl Trace {
             Observation::Expired { subscriber, oldest } => {
                 0x8_0700 | u64::from(*subscriber) | oldest.0 << 32
             }
+            Observation::LetGoOn { ended } => 0x8_1000 | ended << 20,
             Observation::Delivered { position, .. } => 0x8_0700 | position.0 << 20,
         });
         self.push(at_us, actor, || What::Told(observation.clone()));

@@ -1,6 +1,7 @@
 //! A universe: its actors, its phases and its end. Safety with faults on, then heal, then liveness
 //! in two parts that must drain each alone.
 
+use crate::actors::reaping::Reaping;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -258,6 +259,9 @@ impl Universe {
         let role = self.actors[index].role;
         // What a process remembers is not in the rows, by which counted states are told apart.
         let life = self.actors[index].life.take().filter(|_| !self.plan.counting);
+        if life.is_none() {
+            world(|world| world.reaping[index] = Reaping::default());
+        }
         let actor = id(index);
         let (op, life): (Op, Life) = match &self.stores {
             Stores::Model => {

@@ -2,6 +2,7 @@
 //! Lives in a thread-local, so that handles are plain numbers and futures stay `Send`. Never picks
 //! who goes on.
 
+use crate::actors::reaping::Reaping;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
@@ -205,10 +206,14 @@ pub(crate) struct World {
     /// follow each other add up.
     pub(crate) clock_behind: i64,
     pub(crate) clock_stepped_forward: bool,
+    /// How often the storage's clock has stepped.
+    pub(crate) clock_steps: u32,
     pub(crate) database: Database,
     pub(crate) slots: Vec<Slot>,
     /// How far the clock of each actor's machine is off, in microseconds.
     pub(crate) skews: Vec<i64>,
+    /// What the process of each actor knows of its reaper's ticks.
+    pub(crate) reaping: Vec<Reaping>,
     /// When commits are said to be acknowledged.
     pub(crate) commits: Commits,
     /// What is on the disk, while that is not everything.
@@ -278,9 +283,11 @@ impl World {
             clock_highest: EPOCH_US,
             clock_behind: 0,
             clock_stepped_forward: false,
+            clock_steps: 0,
             database: Database::new(),
             slots: Vec::new(),
             skews: Vec::new(),
+            reaping: Vec::new(),
             commits: Commits::Synchronous,
             lagging: None,
             lingering: Vec::new(),
@@ -322,6 +329,7 @@ impl World {
         self.clock_highest = EPOCH_US;
         self.clock_behind = 0;
         self.clock_stepped_forward = false;
+        self.clock_steps = 0;
         self.database.reset();
         self.database.granular = plan.granular;
         self.told_flow = None;
@@ -332,6 +340,8 @@ impl World {
         self.slots.resize_with(actors, Slot::default);
         self.skews.clear();
         self.skews.resize(actors, 0);
+        self.reaping.clear();
+        self.reaping.resize(actors, Reaping::default());
         self.commits = plan.commits;
         self.lagging = None;
         self.lingering.clear();
@@ -389,6 +399,7 @@ impl World {
     pub(crate) fn step_clock(&mut self, us: i64) {
         self.clock_offset += us;
         self.clock_stepped_forward |= us > 0;
+        self.clock_steps += 1;
         self.sync_clock();
         self.clock_behind = self.clock_behind.max(self.clock_highest - self.storage_now().0);
     }

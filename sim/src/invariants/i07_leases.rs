@@ -188,6 +188,9 @@ fn was_over(context: &Context<'_>, before: &Execution) -> bool {
 /// A worker that was told of a grant, or that what it reported was accepted, did hold that lease.
 fn check_told(hearing: &Hearing<'_>) -> Verdict {
     let observation = hearing.observation;
+    if let Observation::LetGoOn { ended: ended @ 1.. } = observation {
+        return Err(format!("the clock has just stepped forward, and {ended} leases are ended"));
+    }
     let known = match observation {
         Observation::Granted { holder } | Observation::Progressed { holder, .. } => {
             hearing.mirror.holds(holder) || hearing.mirror.attempt_of(holder).is_some()
@@ -347,6 +350,9 @@ mod tests {
                 })
                 .ends("granted over a live lease"),
             Story::chain().grant("a").told(unknown).ends("grant that never was"),
+            Story::chain()
+                .told(Observation::LetGoOn { ended: 1 })
+                .ends("reaped because the clock has stepped"),
             Story::chain()
                 .grant("a")
                 .told(Observation::Progressed { holder: holder_of_two, sequence: 1 })

@@ -124,6 +124,7 @@ impl Mirror {
             | Observation::Resumed { execution, .. } => (None, Some(execution)),
             Observation::ListedFlows { .. }
             | Observation::ListedExecutions { .. }
+            | Observation::LetGoOn { .. }
             | Observation::Subscribed { .. }
             | Observation::Expired { .. }
             | Observation::Delivered { .. } => (None, None),

@@ -294,6 +294,9 @@ impl Story<'_> {
             Observation::LeaseLost { holder, .. } => {
                 format!("is told that its lease is lost: {}", name(holder))
             }
+            Observation::LetGoOn { ended } => {
+                format!("sees that the clock has stepped forward, and ends {ended} leases")
+            }
             Observation::ListedFlows { flows, .. } => format!("is shown {} flows", flows.len()),
             Observation::ListedExecutions { executions, .. } => {
                 format!("is shown {} executions", executions.len())
