@@ -70,8 +70,9 @@ pub fn score(hunts: &[Hunt]) -> String {
     format!("caught {caught} of {}", hunts.len())
 }
 
-/// Hunts each of the bugs through the seeds of every profile, up to the first universe that shows
-/// it. Results are in the order of the bugs. Fails if the machine refuses what a universe needs.
+/// Hunts each of the bugs through the seeds, each under every profile, up to the first universe
+/// that shows it. Results are in the order of the bugs. Fails if the machine refuses what a
+/// universe needs.
 pub fn hunt(
     mutants: &[Mutant],
     seeds: Seeds,
@@ -134,18 +135,19 @@ pub fn lane(mutant: Mutant) -> LaneKind {
 fn search(mutant: Mutant, seeds: Seeds) -> Result<Hunt, String> {
     let watch = Stopwatch::start();
     let mut tried = 0;
-    for profile in Profile::ALL {
-        let campaign = Campaign {
-            lane: lane(mutant),
-            profile,
-            engine: EngineKind::Sluicegate,
-            mutant: Some(mutant),
-            flow: None,
-        };
-        for position in 0..seeds.count() {
-            let seed = seeds.at(position);
+    let campaigns = Profile::ALL.map(|profile| Campaign {
+        lane: lane(mutant),
+        profile,
+        engine: EngineKind::Sluicegate,
+        mutant: Some(mutant),
+        flow: None,
+    });
+    for position in 0..seeds.count() {
+        let seed = seeds.at(position);
+        for campaign in &campaigns {
             tried += 1;
-            if let Some(sighting) = universe(&campaign, seed)?.sighting {
+            if let Some(sighting) = universe(campaign, seed)?.sighting {
+                let profile = campaign.profile;
                 let detection = Some(Detection { profile, seed, sighting });
                 return Ok(Hunt { mutant, detection, seeds: tried, wall: watch.elapsed() });
             }

@@ -178,6 +178,9 @@ pub struct Plan {
     /// Workers say how far they have come. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
+    /// Operators act in the middle of hops. Follows from the seed, not from a choice.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ambushes: bool,
     /// The feed tells of leases that are granted and extended, and which kinds of events its
     /// subscribers want. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,6 +227,8 @@ const PRUNES_EVERY: u64 = 8;
 
 /// Of so many universes one has workers that report progress.
 const PROGRESS_EVERY: u64 = 3;
+/// Of so many universes one has operators that act in the middle of hops.
+const AMBUSHES_EVERY: u64 = 4;
 
 /// Where commits may be lost, so may what retention has seen: half of those universes have them.
 fn prunes(ids_seed: u64, commits: Commits) -> bool {
@@ -418,6 +423,8 @@ impl Campaign {
             prunes: prunes(ids_seed, commits) && self.engine == EngineKind::Sluicegate,
             inputs_max_bytes,
             leases: Some(Leases::of_seed(ids_seed)),
+            // Where one writer is let in at a time, nobody can come in between.
+            ambushes: self.lane == LaneKind::Model && ids_seed % AMBUSHES_EVERY == 3,
             progress: ids_seed % PROGRESS_EVERY == 1 && self.engine == EngineKind::Sluicegate,
             faults,
             faults_max,

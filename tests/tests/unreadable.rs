@@ -1,5 +1,5 @@
-//! What cannot be read, on a real SQLite database and a real Postgres: lists show the others and name
-//! it; given up it fails, what depends on it goes on, and nothing else is touched.
+//! What cannot be read, on a real SQLite database and a real Postgres: lists show the others and
+//! name it; given up it fails, what depends on it goes on, and nothing else is touched.
 
 use sluicegate::draw::GraphFormat;
 use sluicegate::environment::SystemEnvironment;
@@ -61,8 +61,8 @@ impl Home {
         self.flow.execution(name)
     }
 
-    /// Spoils the row of that execution, of its group or of the edges into it, by an `update .. set`
-    /// or a `delete from`.
+    /// Spoils the row of that execution, of its group or of the edges into it, by an
+    /// `update .. set` or a `delete from`.
     async fn spoil(&mut self, table: &str, change: &str, name: &str) {
         let column = if table == "execution" { "id" } else { "downstream" };
         self.spoil_row(table, column, self.id(name).uuid, change).await;

@@ -109,8 +109,8 @@ pub struct FlowDescription {
     pub executions: Vec<ExecutionDescription>,
     /// Its groups, by the name of the downstream.
     pub groups: Vec<GroupDescription>,
-    /// Its executions that cannot be read, in id order, which are counted nowhere above: an operator
-    /// has to mend them.
+    /// Its executions that cannot be read, in id order, which are counted nowhere above: an
+    /// operator has to mend them.
     pub unreadable: Vec<Unreadable<ExecutionId>>,
     /// The downstreams of its groups that cannot be read, in id order.
     pub unreadable_groups: Vec<Unreadable<ExecutionId>>,

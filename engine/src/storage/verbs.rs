@@ -337,10 +337,12 @@ macro_rules! with_verbs {
                 (key: $crate::identity::FlowKey) -> Option<$crate::storage::Flow>;
             /// The executions of a flow, in id order, each by itself.
             DescribeExecutions describe_executions: Read, execution,
-                (key: $crate::identity::FlowKey) -> Vec<$crate::storage::Decoded<$crate::storage::ExecutionView>>;
+                (key: $crate::identity::FlowKey)
+                -> Vec<$crate::storage::Decoded<$crate::storage::ExecutionView>>;
             /// The groups of a flow, in id order, each by itself.
             DescribeGroups describe_groups: Read, edge_group,
-                (key: $crate::identity::FlowKey) -> Vec<$crate::storage::Decoded<$crate::storage::Group>>;
+                (key: $crate::identity::FlowKey)
+                -> Vec<$crate::storage::Decoded<$crate::storage::Group>>;
             /// The edges of a flow, found through its groups, in key order, each by itself.
             DescribeEdges describe_edges: Read, edge,
                 (key: $crate::identity::FlowKey)
@@ -368,7 +370,10 @@ macro_rules! with_verbs {
             /// left out.
             ListFlows list_flows: Read, flow,
                 (listing: $crate::storage::FlowListing)
-                -> Vec<$crate::storage::Decoded<$crate::storage::FlowView, $crate::identity::FlowKey>>;
+                -> Vec<$crate::storage::Decoded<
+                    $crate::storage::FlowView,
+                    $crate::identity::FlowKey,
+                >>;
             /// Executions, in id order, each by itself.
             ListExecutions list_executions: Read, execution,
                 (listing: $crate::storage::ExecutionListing)

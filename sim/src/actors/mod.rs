@@ -111,6 +111,8 @@ pub(crate) struct Stage<S> {
     pub(crate) resumed: bool,
     /// Reconcilers take away what is over.
     pub(crate) prunes: bool,
+    /// Operators act in the middle of hops.
+    pub(crate) ambushes: bool,
     /// Workers say how far they have come.
     pub(crate) progress: bool,
     /// Which kinds of events its subscribers want.

@@ -1,5 +1,5 @@
-//! The reaper's tick, and what a reconciler process knows of the storage's clock by its own: whether
-//! that clock has stepped forward since its last tick, so that leases are to be let go on.
+//! The reaper's tick, and what a reconciler process can tell of the storage's clock by its own:
+//! whether that clock has stepped forward since its last tick, so that leases are to be let go on.
 
 use sluicegate::reconcile::Report;
 use sluicegate::storage::{Scope, Storage};

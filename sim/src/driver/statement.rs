@@ -98,6 +98,9 @@ where
                 world.abort(session, self.actor);
             }
         }
+        if self.verb == Verb::LockGroups && reply.is_ok() {
+            world.spring();
+        }
         world.tally.statements += 1;
         world.trace.statement(world.now, self.actor, self.verb, reply.is_ok());
         Poll::Ready(reply)
@@ -133,6 +136,46 @@ impl Future for Sleep {
             slot.permit = None;
             Poll::Ready(())
         })
+    }
+}
+
+/// A wait for the instant at which somebody has locked groups, and so for the middle of a hop; at
+/// most for a while.
+pub(crate) struct Ambush(Sleep);
+
+impl Ambush {
+    pub(crate) fn new(actor: ActorId, at_most: Duration) -> Self {
+        Self(Sleep::new(actor, at_most))
+    }
+}
+
+impl Future for Ambush {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let actor = self.0.actor;
+        world(|world| match self.0.until {
+            None => world.ambushes.push(actor),
+            Some(_) if !world.ambushes.contains(&actor) => self.0.until = Some(world.now),
+            Some(_) => {}
+        });
+        let waited = Pin::new(&mut self.0).poll(context);
+        if waited.is_ready() {
+            world(|world| world.ambushes.retain(|other| *other != actor));
+        }
+        waited
+    }
+}
+
+impl World {
+    /// Groups are locked: whoever lies in wait for that acts now.
+    fn spring(&mut self) {
+        for actor in std::mem::take(&mut self.ambushes) {
+            let slot = &mut self.slots[usize::from(actor)];
+            if matches!(slot.pending, Some(Pending::Timer(_))) {
+                slot.pending = Some(Pending::Timer(self.now));
+            }
+        }
     }
 }
 

@@ -321,6 +321,7 @@ impl Universe {
             resumed: self.plan.cast.resumers > 0,
             prunes: self.plan.prunes,
             progress: self.plan.progress,
+            ambushes: self.plan.ambushes,
             leases: self.plan.leases,
         }
     }

@@ -240,6 +240,8 @@ pub(crate) struct World {
     pub(crate) clients_left: usize,
     /// A fault that strikes as soon as there is something for it.
     pub(crate) overdue: Option<FaultKind>,
+    /// Actors that lie in wait for somebody to lock groups.
+    pub(crate) ambushes: Vec<ActorId>,
     /// Executions that kill whoever works on them.
     pub(crate) poisonous: BTreeSet<ExecutionId>,
     /// What idle actors would find if they looked.
@@ -307,6 +309,7 @@ impl World {
             told_flow: None,
             clients_left: 0,
             overdue: None,
+            ambushes: Vec::new(),
             poisonous: BTreeSet::new(),
             news: News::default(),
             written_at: 0,
@@ -334,6 +337,7 @@ impl World {
         self.database.granular = plan.granular;
         self.told_flow = None;
         self.overdue = None;
+        self.ambushes.clear();
         self.poisonous.clear();
         self.clients_left = usize::from(cast.clients);
         self.slots.clear();

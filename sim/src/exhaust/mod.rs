@@ -142,6 +142,7 @@ impl Settings {
             commits: Commits::Synchronous,
             inputs_max_bytes: sluicegate::flow::Limits::default().inputs_max_bytes,
             progress: false,
+            ambushes: false,
             leases: None,
             heal_after: 0,
             odds: Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },

@@ -1,5 +1,5 @@
-//! Rows that may hold what no engine writes: each row by itself, so that it fails no other, and of a
-//! locked one each column by itself, with what stands there in a new row for what cannot be read.
+//! Rows that may hold what no engine writes: each row by itself, so that it fails no other, and of
+//! a locked one each column by itself, with what stands there in a new row for what cannot be read.
 
 use super::{Columns, FromColumns, Read, corrupt, execution_id, row_of};
 use crate::identity::{ExecutionId, FlowId, FlowKey, RequestId};
