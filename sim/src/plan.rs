@@ -178,7 +178,7 @@ pub struct Plan {
     /// Workers say how far they have come. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
-    /// Operators act in the middle of hops. Follows from the seed, not from a choice.
+    /// Operators and extenders act in the middle of hops. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ambushes: bool,
     /// The feed tells of leases that are granted and extended, and which kinds of events its
@@ -227,7 +227,7 @@ const PRUNES_EVERY: u64 = 8;
 
 /// Of so many universes one has workers that report progress.
 const PROGRESS_EVERY: u64 = 3;
-/// Of so many universes one has operators that act in the middle of hops.
+/// Of so many universes one has operators and extenders that act in the middle of hops.
 const AMBUSHES_EVERY: u64 = 4;
 
 /// Where commits may be lost, so may what retention has seen: half of those universes have them.

@@ -157,7 +157,11 @@ impl Extend {
         if mutated!(P61) {
             // Only those whose row need not be written: they have an out-edge.
             let linked = transaction.with_pending_edges(&ids).await?;
-            keys.retain(|id| downstreams.contains(id) || !linked.contains(id));
+            let added = (0..ids.len()).filter(|index| self.additions.is_added(*index));
+            let added: Vec<ExecutionId> = added.map(|index| ids[index]).collect();
+            keys.retain(|id| {
+                downstreams.contains(id) || added.contains(id) || !linked.contains(id)
+            });
         }
         keys.sort_unstable();
         let mut executions = BTreeMap::new();

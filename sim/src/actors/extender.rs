@@ -40,6 +40,7 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
         Some(wait) => SimEnvironment { actor: stage.actor }.sleep(*wait).await,
         None => some_end(stage).await,
     }
+    stage.lie_in_wait().await;
     let count = u16::try_from(stage.extensions.len()).unwrap_or(u16::MAX);
     let additions = match choose(Site::Operate, count.saturating_add(1), Chance::Even) {
         0 => return Progress::Done,

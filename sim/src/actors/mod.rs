@@ -15,11 +15,13 @@ pub(crate) mod subscriber;
 pub(crate) mod worker;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate::Engine;
 use sluicegate::flow::{Additions, ValidFlow};
 use sluicegate::storage::Storage;
 
+use crate::driver::statement::Ambush;
 use crate::driver::world::{SimEnvironment, world};
 use crate::history::{ActorId, Observation};
 use crate::plan::{EngineKind, Leases};
@@ -82,6 +84,9 @@ pub(crate) enum Progress {
     Done,
 }
 
+/// How long somebody lies in wait for a hop at most.
+const AMBUSH: Duration = Duration::from_secs(3);
+
 /// Which sweeps a reconciler runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Sweeps {
@@ -111,7 +116,7 @@ pub(crate) struct Stage<S> {
     pub(crate) resumed: bool,
     /// Reconcilers take away what is over.
     pub(crate) prunes: bool,
-    /// Operators act in the middle of hops.
+    /// Operators and extenders act in the middle of hops.
     pub(crate) ambushes: bool,
     /// Workers say how far they have come.
     pub(crate) progress: bool,
@@ -120,6 +125,13 @@ pub(crate) struct Stage<S> {
 }
 
 impl<S: Storage> Stage<S> {
+    /// In some universes, waits for the middle of a hop, for a while at most.
+    pub(crate) async fn lie_in_wait(&self) {
+        if self.ambushes {
+            Ambush::new(self.actor, AMBUSH).await;
+        }
+    }
+
     pub(crate) fn observe(&self, observation: &Observation) {
         world(|world| world.observe(self.actor, observation));
     }

@@ -17,7 +17,6 @@ use sluicegate::identity::FlowKey;
 use sluicegate::storage::Storage;
 
 use crate::actors::{Progress, Stage, choose};
-use crate::driver::statement::Ambush;
 use crate::driver::world::{SimEnvironment, world};
 use crate::tape::{Chance, Site};
 
@@ -25,8 +24,6 @@ use crate::tape::{Chance, Site};
 const CALLS_MAX: u32 = 3;
 /// The wait before a call is repeated.
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
-/// How long it lies in wait for a hop at most.
-const AMBUSH: Duration = Duration::from_secs(3);
 /// How long it may wait before it acts.
 const WAITS: [Duration; 5] = [
     Duration::ZERO,
@@ -68,9 +65,7 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
     let Some(flow) = world(|world| world.told_flow) else { return Progress::Idle };
     let wait = choose(Site::Operate, 5, Chance::Even);
     SimEnvironment { actor: stage.actor }.sleep(WAITS[usize::from(wait)]).await;
-    if stage.ambushes {
-        Ambush::new(stage.actor, AMBUSH).await;
-    }
+    stage.lie_in_wait().await;
     // Asked only where something is damaged.
     if let Some(execution) = give_up::candidate()
         && choose(Site::Operate, 2, Chance::Even) == 1
