@@ -15,7 +15,7 @@ use sluicegate::storage::boxed::BoxStorage;
 use super::database::Database;
 use super::desk::Desk;
 use super::ledger::Scope;
-use super::{TICK_LONGEST, counts, work};
+use super::{TICK_LONGEST, counts, visit, work};
 
 /// Flows of one round at most.
 const FLOWS_MAX: u32 = 400;
@@ -33,6 +33,9 @@ const REPLAYED_OF: u32 = 3;
 const REPLAYS_BY_BATCH: usize = 2;
 /// After so many flows more, nothing but a replay is done to a flow.
 const CHANGED_WITHIN: u32 = 9;
+/// Of so many flows one is visited once so many more have been submitted.
+const VISITED_OF: u32 = 8;
+const VISITED_AFTER: u32 = 2;
 /// The tag that is hung on flows.
 const TAG: &str = "chaos.count";
 /// Of so many suspensions one is left alone for a while, so that others may end it.
@@ -129,6 +132,13 @@ impl Client {
                     known.insert(number, (id, flow.clone()));
                 }
                 flows.extend(self.change(desk, round, number, &known).await);
+                if number % VISITED_OF == VISITED_AFTER
+                    && let Some((id, flow)) = known.get(&(number - VISITED_AFTER))
+                {
+                    let executions = &flow.spec().executions;
+                    let at = work::pick(self.seed, round, number, executions.len());
+                    visit::visit(desk, *id, &executions[at].name, TAG).await;
+                }
                 flows.push(flow);
             }
             next += BATCH;

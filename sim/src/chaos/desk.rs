@@ -25,7 +25,7 @@ use crate::observed::Observed;
 /// How often one call is repeated before it is given up.
 const CALLS_MAX: u32 = 60;
 /// The wait before a call is repeated.
-const REPEAT_AFTER: Duration = Duration::from_millis(100);
+pub(super) const REPEAT_AFTER: Duration = Duration::from_millis(100);
 
 /// An engine with a clock that is off, and what it was told.
 pub(super) struct Desk {

@@ -1,10 +1,12 @@
 //! What a process was told, written down the moment after it was told: one line of JSON each, in a
 //! file of its own that nobody rewrites. Never judges.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,7 +17,7 @@ use sluicegate::policy::JoinPolicy;
 use sluicegate::replay::ReplayScope;
 use sluicegate::storage::codes::{self, StoredLease};
 use sluicegate::storage::{
-    AttemptEnd, CommitError, Contention, EventKind, NewEvent, Reported, StorageError,
+    AttemptEnd, CommitError, Contention, EventKind, NewEvent, Reported, StorageError, Verb,
 };
 use sluicegate::time::Timestamp;
 
@@ -97,6 +99,8 @@ impl Handed {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "told", rename_all = "snake_case")]
 pub(super) enum Entry {
+    /// A verb was answered for the first time in this process, whatever the answer.
+    Called { verb: String },
     /// Nothing yet: the process began, with a wall clock so many seconds off.
     Began { skew_s: i64 },
     /// A submit was acknowledged, of a flow of so many executions and edges.
@@ -205,6 +209,8 @@ fn answer_word(error: &CommitError) -> &'static str {
 #[derive(Debug)]
 pub(super) struct Ledger {
     file: Mutex<File>,
+    /// The verbs that it has told of.
+    called: Mutex<BTreeSet<Verb>>,
 }
 
 impl Ledger {
@@ -213,7 +219,7 @@ impl Ledger {
         let path = directory.join(name).with_extension(EXTENSION);
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
-        let ledger = Self { file: Mutex::new(file) };
+        let ledger = Self { file: Mutex::new(file), called: Mutex::default() };
         ledger.write(&Entry::Began { skew_s });
         Ok(ledger)
     }
@@ -228,6 +234,14 @@ impl Ledger {
 }
 
 impl Observer for Ledger {
+    /// The first time tells that the verb is sent here at all.
+    fn answered(&self, verb: Verb, _: Duration) {
+        let first = self.called.lock().unwrap_or_else(PoisonError::into_inner).insert(verb);
+        if first {
+            self.write(&Entry::Called { verb: verb.descriptor().name.to_owned() });
+        }
+    }
+
     /// A fault counts as what the engine saw of it.
     fn failed(&self, error: &CommitError) {
         self.write(&Entry::Answered { error: answer_word(error).to_owned() });

@@ -22,6 +22,7 @@ mod round;
 mod rows;
 mod sqlite;
 mod ticks;
+mod visit;
 mod work;
 mod worker;
 

@@ -1,13 +1,13 @@
 //! What a run came to, for people and for programs. Never decides what is good or bad beyond the
 //! exit code that a violation or a fault that never struck stands for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use sluicegate::reconcile::Reconciler;
-use sluicegate::storage::{AttemptEnd, codes};
+use sluicegate::storage::{AttemptEnd, Verb, codes};
 
 use super::Request;
 use super::faults::{self, Field, Kind};
@@ -105,6 +105,8 @@ pub(super) struct Report {
     answers: BTreeMap<String, u64>,
     told: BTreeMap<&'static str, u64>,
     ticks: BTreeMap<Reconciler, Ticked>,
+    /// The names of the verbs that a process has sent.
+    verbs: BTreeSet<String>,
     wall: Duration,
 }
 
@@ -138,6 +140,7 @@ impl Report {
             answers: BTreeMap::new(),
             told: BTreeMap::new(),
             ticks: BTreeMap::new(),
+            verbs: BTreeSet::new(),
             wall: Duration::ZERO,
         }
     }
@@ -162,6 +165,9 @@ impl Report {
         self.wall = wall;
         self.answers = ledger::answers(books);
         for entry in books.iter().flat_map(|book| &book.entries) {
+            if let Entry::Called { verb } = entry {
+                self.verbs.insert(verb.clone());
+            }
             if let Some(word) = word(entry) {
                 *self.told.entry(word).or_default() += 1;
             }
@@ -200,6 +206,12 @@ impl Report {
     fn idle(&self) -> impl Iterator<Item = &'static str> {
         let idle = self.ticks.iter().filter(|(_, ticked)| ticked.whole == 0);
         idle.map(|(reconciler, _)| reconciler.name())
+    }
+
+    /// Verbs that no process has sent.
+    fn unsent(&self) -> impl Iterator<Item = &'static str> {
+        let names = Verb::ALL.iter().map(|verb| verb.descriptor().name);
+        names.filter(|name| !self.verbs.contains(*name))
     }
 
     /// What the run stands for; a run that a violation ended early owes no faults.
@@ -245,6 +257,10 @@ impl Report {
                  after faults {healed} ms"
             ));
         }
+        let unsent: Vec<&str> = self.unsent().collect();
+        let (sent, all) = (Verb::ALL.len() - unsent.len(), Verb::ALL.len());
+        let never = if unsent.is_empty() { "none".to_owned() } else { unsent.join(", ") };
+        say(format!("verbs: {sent} of {all} sent, never sent: {never}"));
         for miss in self.outcomes().flat_map(|outcome| &outcome.misses) {
             say(format!("note: {miss}"));
         }
@@ -335,6 +351,7 @@ impl Report {
             "answered": self.answers,
             "acknowledged": self.told,
             "ticks": self.ticks_json(),
+            "verbs_never_sent": self.unsent().collect::<Vec<&str>>(),
             "violations": violations.collect::<Vec<Value>>(),
             "drained_s_max": drained.map(|time| time.as_secs_f64()),
             "bound_s_max": bound.map(|time| time.as_secs_f64()),
@@ -378,7 +395,7 @@ fn word(entry: &Entry) -> Option<&'static str> {
         Entry::Opened => "consumers",
         Entry::Handed(_) => "events",
         Entry::Acknowledged { .. } => "acknowledgements",
-        Entry::Answered { .. } | Entry::Erred { .. } => return None,
+        Entry::Answered { .. } | Entry::Erred { .. } | Entry::Called { .. } => return None,
     })
 }
 
@@ -419,6 +436,7 @@ mod tests {
             answers: BTreeMap::new(),
             told: ACTS.iter().map(|word| (*word, 1)).collect(),
             ticks: Reconciler::ALL.iter().map(|one| (*one, ticked)).collect(),
+            verbs: Verb::ALL.iter().map(|verb| verb.descriptor().name.to_owned()).collect(),
             wall: Duration::from_secs(1),
         }
     }
@@ -483,6 +501,15 @@ mod tests {
         let json = &report.to_json("x")["ticks"]["reaper"];
         assert_eq!((&json["count"], &json["longest_ms"]), (&5.into(), &900.into()));
         assert_eq!(json["longest_after_faults_ms"], 40);
+    }
+
+    #[test]
+    fn a_verb_that_is_never_sent_is_named() {
+        let mut report = report(1, None, &[]);
+        check(&report, Exit::Clean, "never sent: none");
+        report.verbs.remove("lock_groups");
+        check(&report, Exit::Clean, "never sent: lock_groups");
+        assert_eq!(report.to_json("x")["verbs_never_sent"], json!(["lock_groups"]));
     }
 
     #[test]

@@ -79,6 +79,7 @@ impl Past {
             | Entry::Progressed { lease, .. } => self.executions.contains(&lease.execution),
             Entry::Resumed { execution, .. } => self.executions.contains(execution),
             Entry::Began { .. }
+            | Entry::Called { .. }
             | Entry::Erred { .. }
             | Entry::Opened
             | Entry::Handed(_)
