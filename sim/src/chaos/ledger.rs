@@ -21,6 +21,7 @@ use sluicegate::storage::{
 };
 use sluicegate::time::Timestamp;
 
+use super::ticks;
 use crate::observed::Observer;
 
 /// How a ledger's file ends.
@@ -236,6 +237,7 @@ impl Ledger {
 impl Observer for Ledger {
     /// The first time tells that the verb is sent here at all.
     fn answered(&self, verb: Verb, _: Duration) {
+        ticks::answered();
         let first = self.called.lock().unwrap_or_else(PoisonError::into_inner).insert(verb);
         if first {
             self.write(&Entry::Called { verb: verb.descriptor().name.to_owned() });

@@ -76,7 +76,7 @@ impl Ticked {
     fn of(reconciler: Reconciler, outcome: &Outcome) -> Self {
         let mut ticked = Self::default();
         for tick in outcome.ticks.iter().filter(|tick| tick.is_of(reconciler)) {
-            ticked.count += 1;
+            ticked.count += u64::from(tick.has_ended());
             ticked.whole += u64::from(tick.is_whole());
             ticked.longest = ticked.longest.max(tick.lasted());
             if outcome.healed_at.is_some_and(|healed_at| tick.began_at >= healed_at) {

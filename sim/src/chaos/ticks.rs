@@ -1,11 +1,13 @@
 //! What reconcilers say of their ticks: each that has ended leaves a line in a file of its process,
-//! with its start on the storage's clock, and is read once. Never judges.
+//! with its start on the storage's clock, and so does a long one now and then while it is answered.
+//! Each line is read once. Never judges.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,37 @@ use super::ledger;
 /// How a file of ticks ends: whoever waits for an answer of the storage reads none of them.
 const EXTENSION: &str = "ticks";
 
-/// A tick that has ended, of whichever process.
+tokio::task_local! {
+    /// How many statements of the tick that the task is at were answered.
+    static ANSWERS: Arc<AtomicU64>;
+}
+
+/// A statement of the task was answered.
+pub(super) fn answered() {
+    let _ = ANSWERS.try_with(|answers| answers.fetch_add(1, Ordering::Relaxed));
+}
+
+/// The answers of a tick that is run by a task.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    count: Arc<AtomicU64>,
+    seen: u64,
+}
+
+impl Answers {
+    /// Counts what is answered to that.
+    pub(super) fn of<F: Future>(&self, tick: F) -> impl Future<Output = F::Output> + use<F> {
+        ANSWERS.scope(Arc::clone(&self.count), tick)
+    }
+
+    /// True if something was answered since the last call.
+    pub(super) fn are_more(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.seen, self.count.load(Ordering::Relaxed));
+        self.seen > before
+    }
+}
+
+/// A tick of whichever process: one that has ended, or how far one has come.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Tick {
     reconciler: String,
@@ -27,6 +59,9 @@ pub(super) struct Tick {
     lasted_us: i64,
     /// Rows that failed, or were left alone because they had failed before.
     errors: u64,
+    /// It has not ended, and is answered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    goes_on: bool,
 }
 
 impl Tick {
@@ -37,7 +72,16 @@ impl Tick {
         errors: u64,
     ) -> Self {
         let (reconciler, lasted_us) = (reconciler.name().to_owned(), micros(lasted));
-        Self { reconciler, began_at, lasted_us, errors }
+        Self { reconciler, began_at, lasted_us, errors, goes_on: false }
+    }
+
+    /// A tick that has come so far.
+    pub(super) fn going(reconciler: Reconciler, began_at: Timestamp, lasted: Duration) -> Self {
+        Self { goes_on: true, ..Self::new(reconciler, began_at, lasted, 0) }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        !self.goes_on
     }
 
     pub(super) fn is_of(&self, reconciler: Reconciler) -> bool {
@@ -46,13 +90,14 @@ impl Tick {
 
     /// It has brought on everything that it was to bring on.
     pub(super) fn is_whole(&self) -> bool {
-        self.errors == 0
+        self.has_ended() && self.errors == 0
     }
 
     pub(super) fn lasted(&self) -> Duration {
         Duration::from_micros(u64::try_from(self.lasted_us).unwrap_or(0))
     }
 
+    /// When it ended, or had come so far.
     pub(super) fn ended_at(&self) -> Timestamp {
         self.began_at + self.lasted()
     }
@@ -94,8 +139,8 @@ impl Logs {
         Self { directory: directory.to_owned(), read: BTreeMap::new() }
     }
 
-    /// The ticks that were written since the last call. Each of them has ended: what is read from
-    /// the database afterwards shows everything that it did.
+    /// The ticks that were written since the last call. What is read from the database afterwards
+    /// shows everything that those did which have ended.
     pub(super) fn read_on(&mut self) -> Result<Vec<Tick>, String> {
         let say = |error: std::io::Error| format!("{}: {error}", self.directory.display());
         let mut ticks = Vec::new();
@@ -143,6 +188,15 @@ mod tests {
         let mut read = logs.read_on().unwrap();
         read.sort_by_key(|tick| tick.began_at);
         assert_eq!(read, [tick(2), tick(3)]);
+    }
+
+    #[tokio::test]
+    async fn answers_are_counted_for_the_tick_that_they_are_of() {
+        let (mut mine, mut others) = (Answers::default(), Answers::default());
+        answered();
+        mine.of(async { answered() }).await;
+        assert!(mine.are_more() && !others.are_more());
+        assert!(!mine.are_more(), "nothing since");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::io::BufRead;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ use tokio::sync::watch;
 use super::database::Database;
 use super::ledger::{Entry, Ledger};
 use super::pinned::Pinned;
-use super::ticks::{Log, Tick};
+use super::ticks::{Answers, Log, Tick};
 use super::work::{self, Fate, Renewal, fate};
 use super::{LEASE, POLL, TICK, engine_settings};
 use crate::observed::Observed;
@@ -41,6 +42,8 @@ const TURNS_OVER: u32 = 2;
 pub(super) const PANICKED: i32 = 101;
 /// Exit code of a process that never got a database.
 const NO_DATABASE: i32 = 5;
+/// So often a tick says that it goes on, if it does.
+const GOES_ON_AFTER: Duration = Duration::from_secs(1);
 /// How often one call is repeated under its request id before the worker gives it up.
 const CALLS_MAX: u32 = 20;
 /// How often progress is reported before the worker goes on without an answer.
@@ -245,13 +248,28 @@ impl Station {
         let began_at = self.storage_clock().await;
         let began = self.environment.monotonic();
         let retire_by = *self.retire_by.borrow();
-        let report = match (reconciler, retire_by) {
-            (Reconciler::Retention, Some(by)) => self.retire(by).await?,
-            _ => reconciler.tick(&self.engine, &Scope::default()).await?,
+        let mut answers = Answers::default();
+        let mut ticked = pin!(answers.of(async {
+            match (reconciler, retire_by) {
+                (Reconciler::Retention, Some(by)) => self.retire(by).await,
+                _ => reconciler.tick(&self.engine, &Scope::default()).await,
+            }
+        }));
+        let lasted = || self.environment.monotonic().saturating_sub(began);
+        let report = loop {
+            tokio::select! {
+                report = &mut ticked => break report?,
+                () = self.environment.sleep(GOES_ON_AFTER) => {
+                    if answers.are_more()
+                        && let Ok(began_at) = began_at
+                    {
+                        self.ticks.write(&Tick::going(reconciler, began_at, lasted()));
+                    }
+                }
+            }
         };
-        let lasted = self.environment.monotonic().saturating_sub(began);
         if let Ok(began_at) = began_at {
-            self.ticks.write(&Tick::new(reconciler, began_at, lasted, report.errors));
+            self.ticks.write(&Tick::new(reconciler, began_at, lasted(), report.errors));
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ pub(in super::super) struct Healed {
     pub(in super::super) l1: Parts,
     /// So long no tick need come, besides what ticks were measured to last.
     pub(in super::super) patience: Duration,
-    /// Ticks that had ended before the rows were read.
+    /// Ticks that had ended, or come so far, before the rows were read.
     pub(in super::super) ticks: Vec<Tick>,
     /// What earlier rows had waiting.
     pub(in super::super) seen: Seen,
@@ -189,7 +189,8 @@ fn decided_by(
     ends.max().unwrap_or(healed_at).max(healed_at) + bound
 }
 
-/// Whether anything waits or not, ticks of every reconciler come to an end somewhere.
+/// Whether anything waits or not, ticks of every reconciler come to an end somewhere, or are
+/// answered: how long one takes that has much to do, only the bounds of flows limit.
 pub(super) fn reconcilers_tick(evidence: &Evidence<'_>) -> Verdict {
     let Some(healed) = evidence.healed else { return Ok(()) };
     for reconciler in Reconciler::ALL {
@@ -197,7 +198,8 @@ pub(super) fn reconcilers_tick(evidence: &Evidence<'_>) -> Verdict {
         let quiet = evidence.rows.now.since(last.unwrap_or(healed.at).max(healed.at));
         if quiet > healed.l1.total() + healed.silence(*reconciler) {
             let name = reconciler.name();
-            let message = format!("no tick of {name} completed for {quiet:?} after faults");
+            let message =
+                format!("no tick of {name} completed or was answered for {quiet:?} after faults");
             return Err(Finding { message, flow: None });
         }
     }

@@ -202,9 +202,28 @@ fn a_reconciler_of_which_no_tick_completes_is_seen_although_nothing_waits() {
             waits(&rows, &healed)
         };
         assert_eq!(judged(5, &[]), None, "it need not have come yet");
-        let message = format!("no tick of {} completed for 6s after faults", silent.name());
+        let name = silent.name();
+        let message = format!("no tick of {name} completed or was answered for 6s after faults");
         assert_eq!(judged(6, &[]), Some(message.clone()));
         assert_eq!(judged(9, &[tick(*silent, -2, SECOND * 5, 1)]), Some(message), "3 to 9");
         assert_eq!(judged(6, &[tick(*silent, -2, SECOND * 5, 1)]), None);
+        let going = |lasted| Tick::going(*silent, at(-2), lasted);
+        assert_eq!(judged(6, &[going(SECOND * 5)]), None, "it was answered at 3");
+        assert!(judged(9, &[going(SECOND * 5)]).is_some(), "and then no more");
     }
+}
+
+#[test]
+fn a_tick_that_goes_on_has_brought_nothing_on_yet() {
+    let mut rows = sound();
+    of(&mut rows, "a").propagated = false;
+    rows.now = at(4);
+    let mut healed = healed(rows.now);
+    healed.seen = Evidence::new(&rows, &[], seed(), None).seen(&Seen::new());
+    healed.seen.values_mut().for_each(|since| *since = at(0));
+    healed.ticks = vec![Tick::going(Reconciler::Dependency, at(3), SECOND)];
+    let judged = |healed: &Healed| waits(&rows, healed);
+    assert_eq!(judged(&healed), None);
+    healed.ticks = vec![Tick::new(Reconciler::Dependency, at(3), SECOND, 0)];
+    assert!(judged(&healed).is_some(), "one that has ended should have seen it");
 }
