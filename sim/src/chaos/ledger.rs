@@ -206,10 +206,39 @@ fn answer_word(error: &CommitError) -> &'static str {
     }
 }
 
+/// A file of lines of JSON that nobody rewrites.
+#[derive(Debug)]
+pub(super) struct Lines {
+    file: Mutex<File>,
+}
+
+impl Lines {
+    /// Begins a file in a directory.
+    pub(super) fn begin(directory: &Path, name: &str, extension: &str) -> Result<Self, String> {
+        let path = directory.join(name).with_extension(extension);
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self { file: Mutex::new(file) })
+    }
+
+    /// Writes a line, whole: a process that is killed leaves it in the system's hands.
+    pub(super) fn write(&self, line: &impl Serialize) {
+        let mut line = serde_json::to_vec(line).expect("a line is plain data");
+        line.push(b'\n');
+        self.append(&line);
+    }
+
+    /// Writes bytes as they are.
+    pub(super) fn append(&self, bytes: &[u8]) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(bytes).expect("the directory of the ledgers takes a line");
+    }
+}
+
 /// The ledger of this process.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    file: Mutex<File>,
+    lines: Lines,
     /// The verbs that it has told of.
     called: Mutex<BTreeSet<Verb>>,
 }
@@ -217,20 +246,15 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Begins a ledger in a directory.
     pub(super) fn begin(directory: &Path, name: &str, skew_s: i64) -> Result<Self, String> {
-        let path = directory.join(name).with_extension(EXTENSION);
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
-        let ledger = Self { file: Mutex::new(file), called: Mutex::default() };
+        let lines = Lines::begin(directory, name, EXTENSION)?;
+        let ledger = Self { lines, called: Mutex::default() };
         ledger.write(&Entry::Began { skew_s });
         Ok(ledger)
     }
 
-    /// Writes a line, whole: a process that is killed leaves it in the system's hands.
+    /// Writes an entry down.
     pub(super) fn write(&self, entry: &Entry) {
-        let mut line = serde_json::to_vec(entry).expect("an entry is plain data");
-        line.push(b'\n');
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(&line).expect("the directory of the ledgers takes a line");
+        self.lines.write(entry);
     }
 }
 

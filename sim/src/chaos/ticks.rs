@@ -3,18 +3,18 @@
 //! Each line is read once. Never judges.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sluicegate::reconcile::Reconciler;
 use sluicegate::time::{Timestamp, micros};
 
-use super::ledger;
+use super::ledger::{self, Lines};
 
 /// How a file of ticks ends: whoever waits for an answer of the storage reads none of them.
 const EXTENSION: &str = "ticks";
@@ -104,27 +104,8 @@ impl Tick {
 }
 
 /// Where a process writes its ticks.
-#[derive(Debug)]
-pub(super) struct Log {
-    file: Mutex<File>,
-}
-
-impl Log {
-    /// Begins a file in a directory.
-    pub(super) fn begin(directory: &Path, name: &str) -> Result<Self, String> {
-        let path = directory.join(name).with_extension(EXTENSION);
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self { file: Mutex::new(file) })
-    }
-
-    /// Writes a line, whole.
-    pub(super) fn write(&self, tick: &Tick) {
-        let mut line = serde_json::to_vec(tick).expect("a tick is plain data");
-        line.push(b'\n');
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(&line).expect("the directory of the ledgers takes a line");
-    }
+pub(super) fn begin(directory: &Path, name: &str) -> Result<Lines, String> {
+    Lines::begin(directory, name, EXTENSION)
 }
 
 /// The files of all processes, and how far each has been read.
@@ -174,17 +155,17 @@ mod tests {
             let began_at = Timestamp(second * 1_000_000);
             Tick::new(Reconciler::Reaper, began_at, Duration::from_millis(5), 0)
         };
-        let log = Log::begin(directory.path(), "one").unwrap();
+        let log = begin(directory.path(), "one").unwrap();
         let mut logs = Logs::new(directory.path());
         assert_eq!(logs.read_on(), Ok(Vec::new()));
         log.write(&tick(1));
         assert_eq!(logs.read_on(), Ok(vec![tick(1)]));
         let line = format!("{}\n", serde_json::to_string(&tick(2)).unwrap());
         let (torn, rest) = line.split_at(9);
-        log.file.lock().unwrap().write_all(torn.as_bytes()).unwrap();
+        log.append(torn.as_bytes());
         assert_eq!(logs.read_on(), Ok(Vec::new()));
-        log.file.lock().unwrap().write_all(rest.as_bytes()).unwrap();
-        Log::begin(directory.path(), "two").unwrap().write(&tick(3));
+        log.append(rest.as_bytes());
+        begin(directory.path(), "two").unwrap().write(&tick(3));
         let mut read = logs.read_on().unwrap();
         read.sort_by_key(|tick| tick.began_at);
         assert_eq!(read, [tick(2), tick(3)]);

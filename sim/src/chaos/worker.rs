@@ -27,9 +27,9 @@ use sluicegate::{Engine, EngineError, Settings};
 use tokio::sync::watch;
 
 use super::database::Database;
-use super::ledger::{Entry, Ledger};
+use super::ledger::{Entry, Ledger, Lines};
 use super::pinned::Pinned;
-use super::ticks::{Answers, Log, Tick};
+use super::ticks::{self, Answers, Tick};
 use super::work::{self, Fate, Renewal, fate};
 use super::{LEASE, POLL, TICK, engine_settings};
 use crate::observed::Observed;
@@ -106,7 +106,7 @@ struct Station {
     engine: ChaosEngine,
     environment: Skewed,
     ledger: Arc<Ledger>,
-    ticks: Log,
+    ticks: Lines,
     /// What the engine works on, asked for nothing but its clock.
     storage: BoxStorage,
     retire_by: watch::Receiver<Option<Timestamp>>,
@@ -159,7 +159,7 @@ fn activate(mutant: Option<Mutant>) {
 async fn run(orders: Orders, retire_by: watch::Receiver<Option<Timestamp>>) -> ! {
     let ledger = Ledger::begin(&orders.ledgers, &orders.name, orders.skew_s);
     let ledger = Arc::new(ledger.expect("the coordinator made the directory of ledgers"));
-    let ticks = Log::begin(&orders.ledgers, &orders.name);
+    let ticks = ticks::begin(&orders.ledgers, &orders.name);
     let ticks = ticks.expect("the coordinator made the directory of ledgers");
     let environment = Skewed::new(orders.skew_s);
     let mut told = String::new();

@@ -69,20 +69,11 @@ impl Database {
         }
     }
 
-    /// An execution in a list, if it can be read.
-    pub(super) fn readable_execution<T>(&self, id: ExecutionId, row: T) -> Decoded<T> {
-        match self.unreadable.contains(&Damaged::ExecutionUnreadable(id)) {
-            true => Err(Unreadable { key: id, reason: HOLDS.into() }),
-            false => Ok(row),
-        }
-    }
-
-    /// A group in a list, if it can be read.
-    pub(super) fn readable_group(&self, group: Group) -> Decoded<Group> {
-        let key = group.downstream;
-        match self.unreadable.contains(&Damaged::GroupUnreadable(key)) {
-            true => Err(Unreadable { key, reason: HOLDS.into() }),
-            false => Ok(group),
+    /// A row of a list, unless it is damaged so.
+    pub(super) fn unless<T>(&self, damaged: Damaged, row: impl FnOnce() -> T) -> Decoded<T> {
+        match self.unreadable.contains(&damaged) {
+            true => Err(Unreadable { key: damaged.execution(), reason: HOLDS.into() }),
+            false => Ok(row()),
         }
     }
 

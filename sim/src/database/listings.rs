@@ -11,6 +11,7 @@ use super::Database;
 use super::rows::Member;
 use super::scans::in_scope;
 use super::session::NOBODY;
+use crate::mirror::Damaged;
 
 impl Database {
     /// Flows that have change rows, in key order, each once.
@@ -54,9 +55,8 @@ impl Database {
                 && (listing.states.is_empty() || listing.states.contains(&row.state))
         });
         let members = members.take(listing.page.limit as usize);
-        let shown =
-            members.map(|member| self.readable_execution(member.execution.id, listed(member)));
-        Ok(shown.collect())
+        let damaged = |member: &Member| Damaged::ExecutionUnreadable(member.execution.id);
+        Ok(members.map(|member| self.unless(damaged(member), || listed(member))).collect())
     }
 
     /// The inbound edges of an execution, in the order of their upstreams.

@@ -15,6 +15,7 @@ use super::reads::sorted_by_key;
 use super::rows::Member;
 use super::session::NOBODY;
 use super::table::Slot;
+use crate::mirror::Damaged;
 
 impl Database {
     /// The storage's clock, now. Ask the live database: a frozen copy's clock stands still.
@@ -111,9 +112,8 @@ impl Database {
     pub fn describe_executions(&self, key: &FlowKey) -> Result<Vec<Decoded<ExecutionView>>> {
         let members = self.executions.committed();
         let members = members.filter(|member| member.execution.flow_key() == *key);
-        let shown =
-            members.map(|member| self.readable_execution(member.execution.id, view(member)));
-        Ok(shown.collect())
+        let damaged = |member: &Member| Damaged::ExecutionUnreadable(member.execution.id);
+        Ok(members.map(|member| self.unless(damaged(member), || view(member))).collect())
     }
 
     /// The groups of a flow, in id order.
@@ -121,7 +121,8 @@ impl Database {
         let of_flow =
             |group: &&Group| group.downstream.partition == key.partition && group.flow == key.id;
         let groups = self.groups.committed().filter(of_flow);
-        Ok(groups.map(|group| self.readable_group(*group)).collect())
+        let damaged = |group: &Group| Damaged::GroupUnreadable(group.downstream);
+        Ok(groups.map(|group| self.unless(damaged(group), || *group)).collect())
     }
 
     /// The edges of a flow, found through its groups, in key order.
