@@ -22,6 +22,7 @@ pub mod oracle;
 pub mod panics;
 pub mod plan;
 pub mod postgres;
+mod random;
 pub mod real_lane;
 pub mod replay;
 pub mod report;

@@ -9,6 +9,7 @@ use sluicegate::mutants::Mutant;
 use sluicegate::storage::Wanted;
 
 use crate::faults::{self, FaultKind};
+use crate::random::SplitMix;
 use crate::tape::{Chance, Site, Tape};
 use crate::workload;
 
@@ -152,6 +153,9 @@ pub struct Plan {
     pub faults: BTreeSet<FaultKind>,
     /// At most so many.
     pub faults_max: u32,
+    /// The kind of the first. Follows from the seed, not from a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_fault: Option<FaultKind>,
     /// At most so many deviations from the default schedule.
     pub delays_max: u32,
     /// Every row lock inside a statement is a scheduling point.
@@ -234,6 +238,32 @@ const AMBUSHES_EVERY: u64 = 4;
 fn prunes(ids_seed: u64, commits: Commits) -> bool {
     let every = if commits == Commits::Asynchronous { 2 } else { PRUNES_EVERY };
     ids_seed % every == 5 % every
+}
+
+/// Kinds that strike at few points, or where few flows have something for them.
+const RARE: [FaultKind; 4] = [
+    FaultKind::CommitApplied,
+    FaultKind::CommitLost,
+    FaultKind::RequestDeleted,
+    FaultKind::RequestDeleted,
+];
+/// Of so many universes without a seldom kind one begins with a rare one.
+const RARE_EVERY: u64 = 3;
+
+/// Seldom kinds come first where they come at all, and rare ones now and then: among all of the
+/// kinds that may strike at a statement they would hardly be seen.
+fn first_fault(ids_seed: u64, faults: &BTreeSet<FaultKind>, commits: Commits) -> Option<FaultKind> {
+    // A tail that is lost takes no damage with it: nothing is damaged there.
+    let strikes = |kind: &FaultKind| commits == Commits::Synchronous || !kind.damages();
+    let seldom = faults.iter().copied().filter(|kind| kind.is_seldom() && strikes(kind));
+    let mut among: Vec<FaultKind> = seldom.collect();
+    let number = SplitMix(ids_seed ^ 0x4649_5253_5446_4155).next();
+    if among.is_empty() && number.is_multiple_of(RARE_EVERY) {
+        among = RARE.into_iter().filter(|kind| faults.contains(kind) && strikes(kind)).collect();
+    }
+    let kinds = u64::try_from(among.len()).unwrap_or(0).max(1);
+    let chosen = usize::try_from(number / RARE_EVERY % kinds).unwrap_or(0);
+    among.get(chosen).copied()
 }
 
 /// The batch of plans that do not name one.
@@ -426,6 +456,7 @@ impl Campaign {
             // Where one writer is let in at a time, nobody can come in between.
             ambushes: self.lane == LaneKind::Model && ids_seed % AMBUSHES_EVERY == 3,
             progress: ids_seed % PROGRESS_EVERY == 1 && self.engine == EngineKind::Sluicegate,
+            first_fault: first_fault(ids_seed, &faults, commits),
             faults,
             faults_max,
             delays_max: u32::MAX,

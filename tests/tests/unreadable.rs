@@ -4,18 +4,20 @@
 use sluicegate::draw::GraphFormat;
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::feed::{EventKind, LeaseChange, Wanted};
-use sluicegate::flow::FlowSpec;
+use sluicegate::flow::{EdgeSpec, FlowSpec};
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::operations::claim::{ClaimRequest, LeaseToken};
 use sluicegate::operations::describe::Explanation;
 use sluicegate::operations::give_up::GivenUp;
 use sluicegate::operations::list::{Direction, ExecutionFilter, FlowFilter};
 use sluicegate::operations::report::Report;
+use sluicegate::policy::AcceptSet;
 use sluicegate::state::{Cause, Outcome, PublicState};
 use sluicegate::storage::Scope;
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::postgres::{PostgresOptions, PostgresStorage};
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
+use sluicegate::summary::FlowStatus;
 use sluicegate::{Engine, EngineError, Settings};
 use sluicegate_sim::postgres::shared;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, PgConnection};
@@ -117,6 +119,12 @@ impl Home {
         (described.state, described.cause)
     }
 
+    /// The status that is stored once the projector has caught up.
+    async fn summary(&self) -> FlowStatus {
+        self.engine.summary_tick(&Scope::default()).await.expect("the tick succeeds");
+        self.engine.flow_summary(self.flow.id).await.expect("the flow has one").status
+    }
+
     /// What the feed tells of an execution.
     async fn told(&self, name: &str) -> Vec<EventKind> {
         self.engine.sequencer_tick(&Scope::default()).await.expect("the tick succeeds");
@@ -192,6 +200,25 @@ async fn what_has_ended_keeps_how(mut home: Home) {
     assert_eq!(home.told("a").await, [completed(Outcome::Succeeded)]);
     home.dispatch().await;
     assert_eq!(home.stands("c").await.0, PublicState::Waiting);
+}
+
+/// A failure is handled as long as the group of the edge that accepts it is there.
+async fn the_summary_follows(mut home: Home) {
+    let accepts = EdgeSpec::new("a", "c").accepts(AcceptSet::ON_FAILURE);
+    let spec = FlowSpec::builder().execution("a").execution("c").edge_spec(accepts).build();
+    home.flow = home.engine.submit(spec).await.expect("the flow is valid").flow();
+    let a = home.id("a");
+    let tokens = home.claim().await;
+    let token = tokens.into_iter().find(|token| token.execution == a).expect("it is granted");
+    let failed = Report::FailFatal([].into());
+    home.engine.report(token, failed).await.expect("the lease is held");
+    let request = home.engine.request_id();
+    let cancelled = home.engine.cancel_execution(home.id("c"), "no", request).await;
+    cancelled.expect("it has not ended");
+    home.spoil("edge_group", "delete", "c").await;
+    assert_eq!(home.summary().await, FlowStatus::Failed);
+    assert_eq!(home.give_up("c").await, Ok(GivenUp::Kept(Outcome::Cancelled)));
+    assert_eq!(home.summary().await, FlowStatus::Cancelled);
 }
 
 async fn what_nobody_can_tell_is_left(mut home: Home) {
@@ -314,6 +341,7 @@ on_both! {
         a_join_is_written_anew(home, "delete").await;
     };
     ended_on_sqlite, ended_on_postgres: what_has_ended_keeps_how;
+    summed_on_sqlite, summed_on_postgres: the_summary_follows;
     untold_on_sqlite, untold_on_postgres: what_nobody_can_tell_is_left;
     lists_on_sqlite, lists_on_postgres: lists_show_the_others;
     explained_on_sqlite, explained_on_postgres: explain_names_what_is_waited_for;

@@ -1,6 +1,7 @@
 //! Giving up an execution whose row, or whose group's row, cannot be read: it ends as failed, and
 //! what could not be read is written anew. Leaves alone what can be read.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::EngineError;
@@ -135,7 +136,8 @@ async fn end<T: Transaction>(
             let cause = before.cause.or(Some(Cause::Unreadable));
             transaction.mend_executions(&[Execution { cause, ..before }]).await?;
         }
-        return Ok(());
+        // No state changes, but what a summary says may: its failures are handled through groups.
+        return finish::record_changes(transaction, &BTreeSet::from([before.flow_key()])).await;
     }
     let after = finish::finished(&before, Outcome::Failed, Cause::Unreadable, now);
     let reported = Reported::Finished(Outcome::Failed);

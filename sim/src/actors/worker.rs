@@ -46,13 +46,7 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
     }
     for left in (0..=TURN_OVERS_MAX).rev() {
         for grant in &grants {
-            stage.observe(&Observation::Granted { holder: holder(&grant.token()) });
-        }
-        for grant in grants.iter().filter(|grant| grant.execution.has_inputs) {
-            if let Some(inputs) = inputs(stage, grant).await {
-                let holder = holder(&grant.token());
-                stage.observe(&Observation::Passed { holder, inputs });
-            }
+            read_inputs(stage, grant).await;
         }
         let Some((last, others)) = grants.split_last() else { break };
         for grant in others {
@@ -91,7 +85,10 @@ async fn claim<S: Storage>(stage: &Stage<S>) -> Option<Vec<Claimed>> {
     let mut request = claim_request(stage);
     for _ in 0..CALLS_MAX {
         match stage.engine.claim(request.clone()).await {
-            Ok(grants) => return Some(claim_again(stage, request, grants).await),
+            Ok(grants) => {
+                told(stage, &grants);
+                return Some(claim_again(stage, request, grants).await);
+            }
             Err(_) => request.sent = Sent::Again,
         }
         SimEnvironment { actor: stage.actor }.sleep(REPEAT_AFTER).await;
@@ -109,24 +106,44 @@ async fn claim_again<S: Storage>(
     if !passed || choose(Site::Repeat, 2, Chance::Of(8_000)) == 0 {
         return grants;
     }
-    let again = stage.engine.claim(ClaimRequest { sent: Sent::Again, ..request }).await;
-    again.unwrap_or(grants)
+    match stage.engine.claim(ClaimRequest { sent: Sent::Again, ..request }).await {
+        Ok(again) => {
+            told(stage, &again);
+            again
+        }
+        Err(_) => grants,
+    }
 }
 
-/// What is passed to an execution; read in pages where it does not come along.
-async fn inputs<S: Storage>(stage: &Stage<S>, grant: &Claimed) -> Option<Vec<Input>> {
-    if let Inputs::Sent(inputs) = &grant.inputs {
-        world(|world| world.tally.sometimes(Sometimes::InputsPassed));
-        return Some(inputs.clone());
+/// Tells the judge what an answer brought, at once: what comes after it may take long.
+fn told<S: Storage>(stage: &Stage<S>, grants: &[Claimed]) {
+    for grant in grants {
+        let holder = holder(&grant.token());
+        stage.observe(&Observation::Granted { holder });
+        if let Inputs::Sent(inputs) = &grant.inputs
+            && grant.execution.has_inputs
+        {
+            world(|world| world.tally.sometimes(Sometimes::InputsPassed));
+            stage.observe(&Observation::Passed { holder, inputs: inputs.clone() });
+        }
     }
-    let (mut inputs, mut after) = (Vec::new(), None);
+}
+
+/// Reads in pages what is passed to an execution, where it does not come along.
+async fn read_inputs<S: Storage>(stage: &Stage<S>, grant: &Claimed) {
+    if !grant.execution.has_inputs || matches!(grant.inputs, Inputs::Sent(_)) {
+        return;
+    }
+    let (mut inputs, mut after): (Vec<Input>, _) = (Vec::new(), None);
     loop {
-        let page = stage.engine.read_inputs(grant.token(), after, INPUT_ROWS).await.ok()?;
+        let page = stage.engine.read_inputs(grant.token(), after, INPUT_ROWS).await;
+        let Ok(page) = page else { return };
         inputs.extend(page.inputs);
         after = page.next_cursor;
         if after.is_none() {
             world(|world| world.tally.sometimes(Sometimes::InputsPaged));
-            return Some(inputs);
+            let holder = holder(&grant.token());
+            return stage.observe(&Observation::Passed { holder, inputs });
         }
     }
 }
@@ -251,6 +268,7 @@ async fn send_and_claim<S: Storage>(
         match stage.engine.complete_and_claim(reports, request.clone()).await {
             Ok((replies, grants)) => {
                 observe(stage, token, &report, &replies[0]);
+                told(stage, &grants);
                 if !grants.is_empty() {
                     world(|world| world.tally.sometimes(Sometimes::ClaimedWithReport));
                 }

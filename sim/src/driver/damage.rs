@@ -25,7 +25,7 @@ impl Universe {
         let damaged = world(|world| {
             let damaged = world.draw_damage(kind);
             if damaged.is_none() {
-                world.tally.missed(kind, point);
+                world.missed(kind, point);
             }
             damaged
         });
@@ -34,11 +34,12 @@ impl Universe {
             Stores::Model => world(|world| world.database.damage(damaged)),
             Stores::Sqlite(lane) => {
                 if !lane.make_unreadable(damaged) {
-                    return world(|world| world.tally.missed(kind, point));
+                    return world(|world| world.missed(kind, point));
                 }
             }
         }
         world(|world| {
+            world.trace.fault(world.now, kind);
             world.judge.damaged(damaged);
             world.tally.sometimes(Sometimes::RowDamaged);
         });
@@ -49,7 +50,7 @@ impl Universe {
     /// Deletes an event, with its place in the feed or before it has one.
     fn delete_event(&mut self, point: Point) {
         let Some(event) = world(World::draw_event) else {
-            return world(|world| world.tally.missed(FaultKind::EventDeleted, point));
+            return world(|world| world.missed(FaultKind::EventDeleted, point));
         };
         let gone = match &self.stores {
             Stores::Model => world(|world| world.database.delete_event(event)),
@@ -68,10 +69,11 @@ impl Universe {
         };
         world(|world| match gone {
             true => {
+                world.trace.fault(world.now, FaultKind::EventDeleted);
                 world.judge.event_lost(event);
                 world.tally.sometimes(Sometimes::EventLost);
             }
-            false => world.tally.missed(FaultKind::EventDeleted, point),
+            false => world.missed(FaultKind::EventDeleted, point),
         });
     }
 
@@ -100,6 +102,7 @@ impl Universe {
         }
         world(|world| {
             world.overdue = None;
+            world.trace.fault(world.now, FaultKind::RequestDeleted);
             world.judge.request_lost(group);
             world.tally.fault(FaultKind::RequestDeleted, point);
             world.tally.sometimes(Sometimes::RequestLost);

@@ -2,7 +2,9 @@
 //! Runs one universe from its plan and its tape, and reports what became of it.
 
 mod damage;
+pub(crate) mod draw;
 mod durable;
+pub(crate) mod news;
 pub(crate) mod phases;
 pub(crate) mod readers;
 pub(crate) mod schedule;

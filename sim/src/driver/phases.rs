@@ -16,15 +16,17 @@ use crate::actors::resumer::RESUMED_AFTER;
 use crate::actors::worker::{LEASE, WORK_MAX};
 use crate::actors::{Role, Sweeps};
 use crate::database::Database;
+use crate::driver::news::News;
 use crate::driver::schedule::{SIGMA_US, Settled};
 use crate::driver::tally::Sometimes;
 use crate::driver::universe::{End, Universe};
-use crate::driver::world::{News, SESSION_LIMIT_US, SplitMix, World, world};
+use crate::driver::world::{SESSION_LIMIT_US, World, world};
 use crate::faults::Point;
 use crate::invariants::{Judge, Violation};
 use crate::liveness::{Bounds, Following, Node, Settings};
 use crate::mirror::Mirror;
 use crate::plan::{EngineKind, LaneKind};
+use crate::random::SplitMix;
 use crate::tape::{Chance, Site};
 
 /// While a group is stuck, the rest has gone as far as it can after so much virtual time without a

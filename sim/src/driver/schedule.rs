@@ -9,7 +9,7 @@ use sluicegate::time::Timestamp;
 use crate::actors::{Progress, Role};
 use crate::driver::strike::Struck;
 use crate::driver::tally::Sometimes;
-use crate::driver::universe::{End, Universe, id};
+use crate::driver::universe::{End, Life, Universe, id};
 use crate::driver::world::{
     LOCK_TIMEOUT_US, Pending, Permit, SESSION_LIMIT_US, STATEMENT_US, Standing, World, world,
 };
@@ -296,7 +296,12 @@ impl Universe {
         let mut context = Context::from_waker(Waker::noop());
         let Poll::Ready(progress) = op.as_mut().poll(&mut context) else { return };
         actor.op = None;
+        // A worker polls; here it sleeps until something changes, or it tries again what it left
+        // alone.
+        let again = actor.life.as_ref().filter(|_| actor.role == Role::Worker);
+        let again = again.and_then(Life::tries_again_in);
         world(|world| {
+            let again = again.map_or(i64::MAX, |us| world.now.saturating_add(us));
             world.slots[index].pending = None;
             world.slots[index].stood_still = false;
             world.trace.ended(world.now, id(index), progress != Progress::Failed);
@@ -309,7 +314,7 @@ impl Universe {
                     world.now + POLL_US
                 }
                 Progress::Failed => world.now + RETRY_US,
-                Progress::Idle => idle_until(actor.role, actor.seen, world),
+                Progress::Idle => idle_until(actor.role, actor.seen, world).min(again),
                 Progress::Done => i64::MAX,
             };
             actor.done |= progress == Progress::Done;

@@ -107,9 +107,10 @@ impl Universe {
     /// What a worker works on at this instant kills it, and whoever gets it next.
     fn poison(&mut self, index: usize, point: Point) -> Struck {
         let Some(victim) = world(World::poison) else {
-            world(|world| world.tally.missed(FaultKind::PoisonWork, point));
+            world(|world| world.missed(FaultKind::PoisonWork, point));
             return Struck::Goes(Permit::Run);
         };
+        world(|world| world.trace.fault(world.now, FaultKind::PoisonWork));
         self.kill(victim);
         if victim == index { Struck::Gone } else { Struck::Goes(Permit::Run) }
     }

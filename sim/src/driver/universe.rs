@@ -70,6 +70,19 @@ pub(crate) enum Life {
     Sqlite(Engine<GatedStorage, SimEnvironment>),
 }
 
+impl Life {
+    /// The time until the process tries again the first of the rows that it left alone, in
+    /// microseconds; nothing if it tries them all by now.
+    pub(crate) fn tries_again_in(&self) -> Option<i64> {
+        let failing = match self {
+            Life::Model(engine) => engine.failing(),
+            Life::Sqlite(engine) => engine.failing(),
+        };
+        let left = failing.iter().map(|row| row.retry_in).filter(|left| !left.is_zero()).min()?;
+        Some(i64::try_from(left.as_micros()).unwrap_or(i64::MAX).saturating_add(1))
+    }
+}
+
 /// One actor, as the driver sees it.
 pub(crate) struct Actor {
     pub(crate) role: Role,

@@ -8,20 +8,21 @@ use std::collections::BTreeSet;
 
 use sluicegate::environment::{Environment, Notice};
 use sluicegate::identity::{ExecutionId, FlowKey};
-use sluicegate::state::State;
 use sluicegate::storage::{EventId, StorageError, Verb};
 use sluicegate::time::Timestamp;
 
-use crate::actors::Role;
 use crate::database::{Database, SessionId};
+use crate::driver::draw::First;
 use crate::driver::durable::Lagging;
+use crate::driver::news::News;
 use crate::driver::tally::{Sometimes, Tally};
 use crate::driver::trace::Trace;
 use crate::faults::{FaultKind, Point, Strikes};
 use crate::history::{ActorId, Commit, Observation};
 use crate::invariants::{Judge, Violation};
 use crate::plan::{Commits, EngineKind, LaneKind, Plan};
-use crate::tape::{Chance, Site, Tape};
+use crate::random::SplitMix;
+use crate::tape::{Site, Tape};
 
 /// Where virtual time begins on the storage's clock: 2026-01-01, in microseconds.
 pub const EPOCH_US: i64 = 1_767_225_600_000_000;
@@ -114,87 +115,6 @@ pub(crate) struct LateNotice {
     pub(crate) at: i64,
 }
 
-/// Numbers that are no choices: ids, nonces, jitter. `SplitMix64` (Steele, Lea, Flood, 2014).
-#[derive(Clone, Copy, Debug, Default, Hash)]
-pub(crate) struct SplitMix(pub(crate) u64);
-
-impl SplitMix {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-}
-
-/// Counts what became worth a look, for each kind of actor: only commits that wrote wake an idle
-/// one, and of these only those that may have left it something to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct News {
-    /// Those that left something to claim.
-    ready: u64,
-    /// Those that left something to propagate.
-    ended: u64,
-    /// Those that asked for a cancel, or decided what may have kept one waiting.
-    asked: u64,
-    /// Those that left something to project.
-    changed: u64,
-    /// Those that left events.
-    events: u64,
-    /// Those that gave events their places.
-    placed: u64,
-    /// Those that suspended an execution.
-    suspended: u64,
-}
-
-impl News {
-    /// What an actor of that role watches.
-    pub(crate) fn watched_by(self, role: Role) -> u64 {
-        match role {
-            // These act when they like.
-            Role::Client | Role::Operator | Role::Extender => 0,
-            Role::Worker => self.ready,
-            Role::Dispatcher => self.ended,
-            Role::Projector => self.changed,
-            // What a reaper acts on comes with time, not with a commit.
-            Role::Reconciler => self.ended + self.asked,
-            Role::Sequencer => self.events,
-            Role::Subscriber => self.placed,
-            Role::Resumer => self.suspended,
-        }
-    }
-
-    fn of_commit(&mut self, commit: &Commit, asked_before: bool) {
-        let rows = || commit.executions.iter().filter_map(|change| change.after.as_ref());
-        self.changed += u64::from(!commit.flow_changes.is_empty());
-        self.ready += u64::from(rows().any(|row| row.state == State::Ready));
-        self.suspended += u64::from(rows().any(|row| row.state == State::Suspended));
-        self.ended += u64::from(rows().any(|row| row.state.is_terminal() && !row.propagated));
-        let asks = commit.sibling_requests.iter().any(|change| change.after.is_some())
-            || commit.cancel_backlog.iter().any(|change| change.after.is_some());
-        let moves_on = asked_before && (!commit.groups.is_empty() || !commit.executions.is_empty());
-        self.asked += u64::from(asks || moves_on);
-        self.events += u64::from(!commit.events.is_empty());
-        self.placed += u64::from(!commit.positions.is_empty());
-    }
-
-    fn of_everything(&mut self) {
-        self.ready += 1;
-        self.suspended += 1;
-        self.changed += 1;
-        self.ended += 1;
-        self.asked += 1;
-    }
-
-    /// Everyone has to look again: another database has taken the place of this one.
-    pub(crate) fn of_recovery(&mut self) {
-        self.of_everything();
-        self.events += 1;
-        self.placed += 1;
-    }
-}
-
 /// The world of one universe.
 #[derive(Debug)]
 pub(crate) struct World {
@@ -238,6 +158,8 @@ pub(crate) struct World {
     pub(crate) told_flow: Option<FlowKey>,
     /// Clients that may still submit.
     pub(crate) clients_left: usize,
+    /// The kind that strikes before any other does.
+    pub(crate) first_fault: First,
     /// A fault that strikes as soon as there is something for it.
     pub(crate) overdue: Option<FaultKind>,
     /// Actors that lie in wait for somebody to lock groups.
@@ -308,6 +230,7 @@ impl World {
             violation: None,
             told_flow: None,
             clients_left: 0,
+            first_fault: First::default(),
             overdue: None,
             ambushes: Vec::new(),
             poisonous: BTreeSet::new(),
@@ -336,7 +259,6 @@ impl World {
         self.database.reset();
         self.database.granular = plan.granular;
         self.told_flow = None;
-        self.overdue = None;
         self.ambushes.clear();
         self.poisonous.clear();
         self.clients_left = usize::from(cast.clients);
@@ -356,6 +278,7 @@ impl World {
         self.tape = tape;
         self.strikes.set(&plan.faults, plan.counting);
         self.faults_left = plan.faults_max;
+        self.begin_faults(plan.first_fault);
         self.faults_on = true;
         self.odds = plan.odds;
         self.counting = plan.counting;
@@ -406,27 +329,6 @@ impl World {
         self.clock_steps += 1;
         self.sync_clock();
         self.clock_behind = self.clock_behind.max(self.clock_highest - self.storage_now().0);
-    }
-
-    /// Draws whether a fault strikes here, and counts it.
-    pub(crate) fn draw_fault(&mut self, site: Site, point: Point) -> Option<FaultKind> {
-        if !self.faults_on || self.faults_left == 0 {
-            return None;
-        }
-        let chance = match point {
-            Point::Statement(_) => Chance::Of(self.odds.fault),
-            Point::Wait(_) | Point::Await | Point::Notice | Point::Heal => {
-                Chance::Of(self.odds.wait)
-            }
-        };
-        let kinds = self.strikes.at(point);
-        let arity = 1 + u16::try_from(kinds.len()).unwrap_or(0);
-        let drawn = self.tape.draw(site, arity, chance);
-        let kind = kinds[usize::from(drawn).checked_sub(1)?];
-        self.faults_left -= 1;
-        self.tally.fault(kind, point);
-        self.trace.fault(self.now, kind);
-        Some(kind)
     }
 
     /// Takes a commit that wrote: judges it, and lets everyone know.

@@ -7,12 +7,14 @@ use sluicegate::time::Timestamp;
 use crate::actors::Sweeps;
 use crate::database::Database;
 use crate::driver::Universe;
+use crate::driver::news::News;
 use crate::driver::phases::Part;
 use crate::driver::schedule::Settled;
 use crate::driver::universe::End;
-use crate::driver::world::{LateNotice, Lingering, News, Slot, SplitMix, world};
+use crate::driver::world::{LateNotice, Lingering, Slot, world};
 use crate::exhaust::memo::Memo;
 use crate::invariants::Judge;
+use crate::random::SplitMix;
 use crate::tape::{Chance, Site, Tape};
 
 /// What an exhaustive run remembers of the universes of one flow.

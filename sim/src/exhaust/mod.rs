@@ -132,6 +132,7 @@ impl Settings {
             cast: self.cast(),
             faults: self.kinds.clone(),
             faults_max: self.faults,
+            first_fault: None,
             delays_max: delays,
             granular: delays > 0,
             hop_groups_max: 256,

@@ -162,7 +162,7 @@ impl FaultKind {
     /// True if a universe in eight has it and no other does: what damages rows excuses what is left
     /// over, for part of a flow waits for an operator, and work that kills hides what comes after.
     pub fn is_seldom(self) -> bool {
-        self.damages() || self == Self::PoisonWork
+        (self.damages() && self != Self::RequestDeleted) || self == Self::PoisonWork
     }
 
     /// True if it damages rows. That of an event excuses nothing but that nobody hears of it, that
@@ -172,6 +172,11 @@ impl FaultKind {
             self,
             Self::GroupDeleted | Self::RowUnreadable | Self::EventDeleted | Self::RequestDeleted
         )
+    }
+
+    /// True if there may be nothing that it can strike: whoever carries it out tells of it then.
+    pub fn needs_a_target(self) -> bool {
+        self.damages() || self == Self::PoisonWork
     }
 
     /// True if it comes to the same there as another fault does elsewhere, so that a count leaves
