@@ -6,6 +6,7 @@ mod chaos;
 mod commands;
 mod conform;
 mod exhaust;
+mod shrink;
 mod strand;
 mod values;
 
@@ -45,6 +46,10 @@ enum Command {
     Run(RunArguments),
     /// One universe, as a readable timeline
     Replay(ReplayArguments),
+    /// A smaller failure file, with the faults that are necessary
+    Shrink(shrink::ShrinkArguments),
+    /// Where a failing universe became one that fails whatever happens next
+    Cause(shrink::CauseArguments),
     /// Lanes, profiles, faults, verbs, invariants, mutants, scenarios
     List(ListArguments),
     /// Planted bugs: each must be seen, and first by an invariant that it names
@@ -212,6 +217,8 @@ fn dispatch(command: Command) -> Result<Exit, String> {
             })
         }
         Command::Replay(arguments) => commands::replay(&arguments),
+        Command::Shrink(arguments) => shrink::run(&arguments),
+        Command::Cause(arguments) => shrink::run_cause(&arguments),
         Command::List(arguments) => Ok(commands::list(arguments.json)),
         Command::Mutants(arguments) => commands::mutants(&arguments),
         Command::Exhaust(arguments) => exhaust::run(&arguments),

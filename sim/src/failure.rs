@@ -1,9 +1,12 @@
 //! Failures of universes, in memory and as files that replay without the generator. Never runs a
 //! universe.
 
+mod base;
+mod extent;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sluicegate::flow::{FlowSpec, Limits};
@@ -14,6 +17,9 @@ use crate::exit::Exit;
 use crate::plan::{EngineKind, LaneKind, Plan};
 use crate::signature::signature;
 use crate::tape::Cell;
+
+pub use base::{Filed, Known};
+pub use extent::Extent;
 
 /// Version of the file's form.
 pub const FORMAT: u32 = 1;
@@ -90,11 +96,6 @@ impl Failure {
         let signature = signature(&sighting.invariant, &sighting.message, flow);
         Self { seed, sighting, signature, trace_hash, tape: Some(tape) }
     }
-
-    /// The name of its file: one for each invariant and signature.
-    pub fn file_name(&self) -> String {
-        format!("{}-{}.json", self.sighting.invariant, self.signature)
-    }
 }
 
 /// The failures of a campaign, in seed order whatever the order in which they came.
@@ -128,6 +129,11 @@ impl Failures {
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.safety + self.liveness
+    }
+
+    /// Kept ones with the signature of that one, itself included.
+    pub fn alike(&self, failure: &Failure) -> u64 {
+        self.iter().filter(|other| other.signature == failure.signature).count() as u64
     }
 
     /// Those that are kept, in seed order.
@@ -175,6 +181,16 @@ impl Failures {
     }
 }
 
+/// A fault without which the universe does not fail as it does.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NecessaryFault {
+    /// What strikes, when, and whom.
+    pub fault: String,
+    /// What becomes of the universe without it.
+    pub without: String,
+}
+
 /// A failure as a file: everything that a replay needs, and what it should see.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -197,6 +213,12 @@ pub struct FailureFile {
     pub signature: String,
     /// Hash of everything that happened, in hexadecimal.
     pub trace_hash: String,
+    /// Failures that stand for it: itself, and those that were folded into it.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub seen: u64,
+    /// The faults that it does not do without, once it has been shrunk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub necessary: Vec<NecessaryFault>,
     /// The universe before it ran.
     pub plan: Plan,
     /// Its choices.
@@ -240,18 +262,21 @@ impl FailureFile {
             message: failure.sighting.message.clone(),
             signature: failure.signature.clone(),
             trace_hash: format!("{:016x}", failure.trace_hash),
+            seen: 1,
+            necessary: Vec::new(),
             plan,
             tape: failure.tape.clone().unwrap_or_default(),
         }
     }
 
-    /// Writes it into the directory under its name there, and returns the path.
-    pub fn write(&self, directory: &Path, name: &str) -> Result<PathBuf, String> {
-        let path = directory.join(name);
+    /// Writes it under that path. A file that is there is the old one or the new one, never half
+    /// of one.
+    pub fn write_as(&self, path: &Path) -> Result<(), String> {
         let said = |error: std::io::Error| format!("{}: {error}", path.display());
-        std::fs::create_dir_all(directory).map_err(said)?;
-        std::fs::write(&path, self.to_text()).map_err(said)?;
-        Ok(path)
+        let mut half = path.as_os_str().to_owned();
+        half.push(".part");
+        std::fs::write(&half, self.to_text()).map_err(said)?;
+        std::fs::rename(&half, path).map_err(said)
     }
 
     /// Reads one and checks that it can be replayed.
@@ -284,6 +309,13 @@ impl FailureFile {
         field("message", json(serde_json::to_string(&self.message)));
         field("signature", json(serde_json::to_string(&self.signature)));
         field("trace_hash", json(serde_json::to_string(&self.trace_hash)));
+        if !is_once(&self.seen) {
+            field("seen", self.seen.to_string());
+        }
+        if !self.necessary.is_empty() {
+            let necessary = json(serde_json::to_string_pretty(&self.necessary));
+            field("necessary", necessary.replace('\n', "\n  "));
+        }
         let plan = json(serde_json::to_string_pretty(&self.plan));
         field("plan", plan.replace('\n', "\n  "));
         let rows: Vec<String> = self.tape.chunks(CELLS_PER_LINE).map(row).collect();
@@ -356,6 +388,15 @@ impl FailureFile {
         let cell = self.tape[out];
         Some(("tape", format!("cell {out} chooses {} of {}", cell.value, cell.arity)))
     }
+}
+
+fn once() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+fn is_once(seen: &u64) -> bool {
+    *seen == once()
 }
 
 #[derive(Deserialize)]

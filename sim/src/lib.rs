@@ -3,6 +3,7 @@
 pub(crate) mod actors;
 pub mod bench;
 pub mod campaign;
+pub mod cause;
 pub mod chaos;
 pub mod cli;
 pub mod conform;
@@ -27,6 +28,7 @@ pub mod real_lane;
 pub mod replay;
 pub mod report;
 pub mod run;
+pub mod shrink;
 pub mod signature;
 pub(crate) mod specimens;
 pub mod strand;

@@ -12,7 +12,7 @@ use crate::failure::{FailureFile, Sighting};
 use crate::panics::guarded;
 use crate::plan::Plan;
 use crate::signature::signature;
-use crate::tape::Tape;
+use crate::tape::{Cell, Tape};
 
 /// A universe with everything that happened in it.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct Recorded {
     pub strayed: Option<String>,
     /// Hash of everything that happened.
     pub trace_hash: u64,
+    /// The choices that were made.
+    pub tape: Vec<Cell>,
     /// What happened.
     pub entries: Vec<Entry>,
     /// Why each execution that has not ended stands where it stands, by name.
@@ -72,6 +74,7 @@ pub fn record(plan: Plan, tape: Tape) -> Result<Recorded, String> {
                 sighting,
                 strayed,
                 trace_hash: outcome.trace_hash,
+                tape: outcome.tape,
                 entries: outcome.entries,
                 stuck: outcome.stuck,
                 bounds: Some(bounds),
@@ -79,15 +82,17 @@ pub fn record(plan: Plan, tape: Tape) -> Result<Recorded, String> {
             }
         }
         Err(said) => {
-            let (trace_hash, entries, strayed) = world(|world| {
+            let (trace_hash, entries, strayed, tape) = world(|world| {
                 let strayed = world.tape.strayed().map(str::to_owned);
-                (world.trace.hash(), world.trace.take_entries(), strayed)
+                let tape = world.tape.cells().to_vec();
+                (world.trace.hash(), world.trace.take_entries(), strayed, tape)
             });
             Recorded {
                 plan,
                 sighting: Some(Sighting::panic(said)),
                 strayed,
                 trace_hash,
+                tape,
                 entries,
                 stuck: Vec::new(),
                 bounds: None,
@@ -142,7 +147,7 @@ mod tests {
     use crate::campaign::{tape, universe};
     use crate::failure::Failure;
     use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
-    use crate::tape::{Cell, Site};
+    use crate::tape::Site;
 
     fn campaign() -> Campaign {
         Campaign {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::campaign::{self, Order, Pass, Rates, Results, Seeds, Shard, Subject, never_over};
 use crate::exit::Exit;
-use crate::failure::{Failure, FailureFile};
+use crate::failure::{Failure, FailureFile, Filed, Known};
 use crate::faults;
 use crate::report::coverage::{Coverage, below_floor};
 use crate::report::json;
@@ -218,10 +218,11 @@ impl Request {
         for failure in results.failures.distinct().take(self.failures_max) {
             let commit = said_commit.get_or_insert_with(commit);
             let plan = self.subject.campaign.plan(failure.seed);
-            let file = FailureFile::new(failure, plan, commit);
-            let path = file.write(&self.failures, &failure.file_name())?;
+            let seen = results.failures.alike(failure);
+            let file = FailureFile { seen, ..FailureFile::new(failure, plan, commit) };
+            let Filed { path, known } = file.file_into(&self.failures)?;
             let signature = failure.signature.clone();
-            written.push(Written { signature, path: path.display().to_string() });
+            written.push(Written { signature, path: path.display().to_string(), known });
         }
         Ok(written)
     }
@@ -285,6 +286,7 @@ fn budget(time: Duration) -> String {
 struct Written {
     signature: String,
     path: String,
+    known: Option<Known>,
 }
 
 fn path_of<'a>(failure: &Failure, written: &'a [Written]) -> Option<&'a str> {
@@ -296,9 +298,10 @@ fn path_of<'a>(failure: &Failure, written: &'a [Written]) -> Option<&'a str> {
 fn listed<'a>(results: &'a Results, written: &'a [Written]) -> Vec<Listed<'a>> {
     let distinct = results.failures.distinct().take(written.len());
     let listed = distinct.map(|failure| {
-        let alike = |other: &&Failure| other.signature == failure.signature;
-        let universes = results.failures.iter().filter(alike).count() as u64;
-        Listed { failure, universes, file: path_of(failure, written) }
+        let universes = results.failures.alike(failure);
+        let filed = written.iter().find(|one| one.signature == failure.signature);
+        let known = filed.and_then(|one| one.known.as_ref());
+        Listed { failure, universes, file: path_of(failure, written), known }
     });
     listed.collect()
 }

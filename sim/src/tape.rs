@@ -54,6 +54,18 @@ pub struct Cell {
     pub value: u16,
 }
 
+impl Cell {
+    /// True if a fault strikes by it.
+    pub fn is_fault(&self) -> bool {
+        self.value > 0 && matches!(self.site, Site::Fault | Site::Wait | Site::Notice)
+    }
+
+    /// True if another actor goes on by it than the one whose turn it is.
+    pub fn deviates(&self) -> bool {
+        self.value > 0 && self.site == Site::Schedule
+    }
+}
+
 impl From<(Site, u16, u16)> for Cell {
     fn from((site, arity, value): (Site, u16, u16)) -> Self {
         Self { site, arity, value }
@@ -83,7 +95,12 @@ enum Source {
     Random(Box<ChaCha8Rng>),
     /// Past the end is taken from these numbers, in order; 0 and whatever lies past them is quiet.
     Numbers(Vec<u32>, usize),
+    /// Past the end is taken from these cells as far as they fit; then it is quiet.
+    Given(Vec<Cell>, usize),
 }
+
+/// Cells that an edited tape looks past for one of the wanted site.
+const LOOKAHEAD: usize = 64;
 
 /// The choices of one universe.
 #[derive(Clone, Debug)]
@@ -103,6 +120,18 @@ impl Tape {
     /// A tape that replays these cells and is quiet afterwards.
     pub fn replay(cells: Vec<Cell>) -> Self {
         Self { cells, ..Self::quiet() }
+    }
+
+    /// A tape that replays these cells and is drawn from a seed afterwards.
+    pub fn continued(cells: Vec<Cell>, seed: u64, stream: u64) -> Self {
+        Self { cells, ..Self::random(seed, stream) }
+    }
+
+    /// A tape that takes its choices from the cells of another universe, or from edited ones, as
+    /// far as they fit: each from the next one of its site, quiet where none is near. It never
+    /// strays, and its own cells are those that were chosen.
+    pub fn edited(cells: Vec<Cell>) -> Self {
+        Self { source: Source::Given(cells, 0), ..Self::quiet() }
     }
 
     /// A tape filled from a seed; equal seeds and streams give equal tapes.
@@ -182,6 +211,17 @@ impl Tape {
                 *at += 1;
                 pick(quiet_at_zero(number, chance), arity, chance)
             }
+            Source::Given(given, at) => {
+                let near = given[*at..].iter().take(LOOKAHEAD);
+                match near.clone().position(|cell| cell.site == site) {
+                    Some(skipped) => {
+                        let value = given[*at + skipped].value;
+                        *at += skipped + 1;
+                        if value < arity { value } else { 0 }
+                    }
+                    None => 0,
+                }
+            }
         };
         self.cells.push(Cell { site, arity, value });
         self.at += 1;
@@ -237,6 +277,39 @@ mod tests {
         assert_eq!(drawn, again);
         assert_eq!(replay.strayed(), None);
         assert_eq!(replay.draw(Site::Plan, 9, Chance::Even), 0, "past the end is quiet");
+    }
+
+    #[test]
+    fn an_edited_tape_takes_what_fits_and_keeps_what_was_chosen() {
+        let cell = |site, arity, value| Cell { site, arity, value };
+        let given = vec![
+            cell(Site::Fault, 9, 5),
+            cell(Site::Schedule, 3, 1),
+            cell(Site::Fault, 9, 7),
+            cell(Site::Work, 5, 4),
+        ];
+        let mut tape = Tape::edited(given);
+        let mut draw = |site, arity| tape.draw(site, arity, Chance::Even);
+        assert_eq!(draw(Site::Schedule, 4), 1, "a cell of another site is passed over");
+        assert_eq!(draw(Site::Notice, 4), 0, "none of that site is near");
+        assert_eq!(draw(Site::Fault, 8), 7);
+        assert_eq!(draw(Site::Work, 3), 0, "there are not so many choices any more");
+        assert_eq!(draw(Site::Work, 3), 0, "past the end is quiet");
+        assert_eq!(tape.strayed(), None);
+        let values: Vec<u16> = tape.cells().iter().map(|cell| cell.value).collect();
+        assert_eq!(values, [1, 0, 7, 0, 0]);
+    }
+
+    #[test]
+    fn a_continued_tape_replays_its_cells_and_draws_the_rest() {
+        let cells = vec![Cell { site: Site::Fault, arity: 3, value: 2 }];
+        let mut tape = Tape::continued(cells.clone(), 1, 0);
+        assert_eq!(tape.draw(Site::Fault, 3, Chance::Of(0)), 2);
+        let drawn: Vec<u16> = (0..9).map(|_| tape.draw(Site::Work, 9, Chance::Even)).collect();
+        let mut other = Tape::continued(cells, 2, 0);
+        other.draw(Site::Fault, 3, Chance::Of(0));
+        let others: Vec<u16> = (0..9).map(|_| other.draw(Site::Work, 9, Chance::Even)).collect();
+        assert_ne!(drawn, others);
     }
 
     #[test]

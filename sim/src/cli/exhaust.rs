@@ -114,17 +114,18 @@ fn exits(summary: &Summary) -> Vec<Exit> {
 fn write_failures(summary: &Summary, arguments: &ExhaustArguments) -> Vec<Result<String, String>> {
     let files: BTreeMap<String, FailureFile> =
         summary.findings.iter().rev().filter_map(failure_file).collect();
-    let write = |(name, file): (String, FailureFile)| {
-        file.write(&arguments.failures, &name).map(|path| path.display().to_string())
+    let write = |file: FailureFile| {
+        file.file_into(&arguments.failures).map(|filed| filed.path.display().to_string())
     };
-    files.into_iter().map(write).collect()
+    files.into_values().map(write).collect()
 }
 
 fn failure_file(finding: &Finding) -> Option<(String, FailureFile)> {
     let Finding { plan, outcome, .. } = finding;
     let sighting = Sighting::of(&outcome.end)?;
     let failure = Failure::new(0, sighting, &plan.flow, outcome.trace_hash, outcome.tape.clone());
-    Some((failure.file_name(), FailureFile::new(&failure, plan.clone(), &commit())))
+    let file = FailureFile::new(&failure, plan.clone(), &commit());
+    Some((file.entry_name(), file))
 }
 
 /// The head that every report begins with, and the figures of this one.

@@ -19,7 +19,7 @@ fn failure(seed: u64, invariant: &str, message: &str) -> Failure {
     Failure::new(seed, sighting, &plan().flow, 0xABC, (0..9).map(cell).collect())
 }
 
-fn file() -> FailureFile {
+pub(super) fn file() -> FailureFile {
     FailureFile::new(&failure(11, "I8", "\"stuck\"\nfor ever"), plan(), "0123abcd")
 }
 
@@ -32,8 +32,16 @@ fn check_refused(text: &str, line: usize, words: &str) {
 #[test]
 fn a_written_file_reads_back_as_it_was() {
     let directory = tempfile::tempdir().unwrap();
-    let path = file().write(&directory.path().join("new"), "I8-x.json").unwrap();
+    let path = directory.path().join("I8-x.json");
+    file().write_as(&path).unwrap();
     assert_eq!(FailureFile::load(&path), Ok(file()));
+    let shrunk = FailureFile {
+        seen: 3,
+        necessary: vec![NecessaryFault { fault: "crash".into(), without: "passes".into() }],
+        ..file()
+    };
+    shrunk.write_as(&path).unwrap();
+    assert_eq!(FailureFile::load(&path), Ok(shrunk));
 }
 
 #[test]

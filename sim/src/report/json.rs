@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::campaign::Subject;
+use crate::plan::{LaneKind, Plan};
 use crate::report::commit;
 use crate::report::coverage::Coverage;
 
@@ -27,12 +28,21 @@ pub struct Head {
 impl Head {
     /// The head of a command about that subject.
     pub fn new(command: &str, subject: &Subject) -> Self {
+        Self::of(command, subject.campaign.lane, subject.campaign.profile.name())
+    }
+
+    /// The head of a command about one failing universe, which no profile describes.
+    pub fn of_plan(command: &str, plan: &Plan) -> Self {
+        Self::of(command, plan.lane, "file")
+    }
+
+    fn of(command: &str, lane: LaneKind, profile: &'static str) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             commit: commit(),
             command: command.to_owned(),
-            lane: subject.campaign.lane.name(),
-            profile: subject.campaign.profile.name(),
+            lane: lane.name(),
+            profile,
         }
     }
 }

@@ -69,6 +69,22 @@ pub fn tell(recorded: &Recorded, frame: &Frame<'_>, paint: Paint) -> String {
     story.out
 }
 
+/// Tells some of what happened in a universe, statement by statement.
+pub fn moments(recorded: &Recorded, entries: std::ops::Range<usize>) -> String {
+    let mut story = Story {
+        out: String::new(),
+        recorded,
+        names: Names::of(&recorded.plan.whole(), &recorded.entries),
+        paint: Paint::Off,
+        last: BTreeMap::new(),
+        committed: None,
+    };
+    for entry in &recorded.entries[entries] {
+        story.happened(entry, Detail::Statements);
+    }
+    story.out
+}
+
 struct Story<'a> {
     out: String,
     recorded: &'a Recorded,

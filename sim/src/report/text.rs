@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::campaign::{Rates, Results, Subject};
 use crate::driver::tally::Sometimes;
-use crate::failure::Failure;
+use crate::failure::{Failure, Known};
 use crate::faults;
 use crate::invariants::TABLE;
 use crate::mutants::{Caught, Hunt, lane, score};
@@ -44,6 +44,8 @@ pub struct Listed<'a> {
     pub universes: u64,
     /// Where it was written.
     pub file: Option<&'a str>,
+    /// What the bug base knew of it.
+    pub known: Option<&'a Known>,
 }
 
 /// A finished campaign.
@@ -157,7 +159,10 @@ fn failures(out: &mut String, campaigned: &Campaigned<'_>, paint: Paint) {
         writeln!(out, "    replay: cargo sim replay {seed}{options}")
             .expect("a string takes any text");
         if let Some(file) = listed.file {
-            writeln!(out, "    file: {file}").expect("a string takes any text");
+            let known = listed.known.map_or_else(String::new, |known| {
+                format!(" (seen {} times before, first at {})", known.seen, known.commit)
+            });
+            writeln!(out, "    file: {file}{known}").expect("a string takes any text");
         }
     }
     let distinct = failures.distinct().count();
