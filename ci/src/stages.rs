@@ -116,11 +116,18 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "campaign",
         what: "a fixed range of seeds of every lane and profile drains",
         work: Work::Passes(&[
+            "cargo sim run",
+            "cargo sim run --lane sqlite",
             "cargo sim run --seeds 0..3000 --lane model --profile quick",
             "cargo sim run --seeds 0..1000 --lane model --profile swarm",
             "cargo sim run --seeds 0..2000 --lane sqlite --profile quick",
             "cargo sim run --seeds 0..2000 --lane sqlite --profile swarm",
         ]),
+    },
+    Stage {
+        name: "reports",
+        what: "public bug reports pass on the engine and fail on specimens that have their faults",
+        work: Work::Passes(&["cargo sim reports"]),
     },
     Stage {
         name: "exhaust",

@@ -101,6 +101,8 @@ mutants! {
     S01 "failing groups at the head of a full plan hide the groups behind them" "I8";
     S02 "a snooze is charged and forgets its delay" "I11";
     S20 "a tag is set without a record of its call" "I16";
+    S04 "a counter moves by one for the hop, not for each of its edges" "I3";
+    S05 "a failure that leaves no attempt writes no completion event" "I1 I8";
     S03 "a satisfied decision releases a member of a cancelled flow" "I12";
     S10 "a resume of an older suspension ends the present one" "I9";
     S11 "a suspended attempt stays charged" "I11";

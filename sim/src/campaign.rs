@@ -89,8 +89,8 @@ impl Seeds {
 pub struct Subject {
     /// The campaign.
     pub campaign: Campaign,
-    /// The file that its flow was read from.
-    pub flow_file: Option<String>,
+    /// The option and the file that its flow was read from.
+    pub file: Option<(&'static str, String)>,
 }
 
 impl Subject {
@@ -105,8 +105,8 @@ impl Subject {
         if let Some(mutant) = campaign.mutant {
             arguments.extend(["--mutant", mutant.id()]);
         }
-        if let Some(file) = &self.flow_file {
-            arguments.extend(["--flow", file]);
+        if let Some((option, file)) = &self.file {
+            arguments.extend([option, file.as_str()]);
         }
         arguments.into_iter().map(str::to_owned).collect()
     }
@@ -399,6 +399,7 @@ impl Rates {
 mod tests {
     use super::*;
     use crate::plan::{LaneKind, Profile};
+    use crate::scenario::Workload;
 
     fn seeds(start: u64, end: u64, index: u64, count: u64) -> Vec<u64> {
         let shard = Shard::new(index, count).unwrap();
@@ -434,7 +435,7 @@ mod tests {
             profile: Profile::Quick,
             engine: EngineKind::Published,
             mutant: None,
-            flow: None,
+            workload: Workload::Drawn,
         };
         let seeds = Seeds { start: 0, end: 60, shard: Shard::default() };
         let pass = |jobs, order| {
@@ -462,7 +463,7 @@ mod tests {
             profile: Profile::Quick,
             engine: EngineKind::Sluicegate,
             mutant: None,
-            flow: Some(flow),
+            workload: Workload::Flow(flow),
         };
         let seeds = Seeds { start: 0, end: 9, shard: Shard::default() };
         let pass =

@@ -124,6 +124,7 @@ mod tests {
     use crate::campaign::universe;
     use crate::failure::Failure;
     use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
+    use crate::scenario::Workload;
 
     /// The first universe of the specimen that fails by its choices.
     fn file() -> FailureFile {
@@ -132,7 +133,7 @@ mod tests {
             profile: Profile::Quick,
             engine: EngineKind::Published,
             mutant: None,
-            flow: None,
+            workload: Workload::Drawn,
         };
         for seed in 0..200 {
             let ran = universe(&campaign, seed).unwrap();

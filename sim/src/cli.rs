@@ -6,6 +6,7 @@ mod chaos;
 mod commands;
 mod conform;
 mod exhaust;
+mod reports;
 mod shrink;
 mod strand;
 mod values;
@@ -13,6 +14,7 @@ mod values;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
@@ -27,6 +29,7 @@ use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
 use crate::report::list::HAS_MUTANTS;
 use crate::report::{Paint, complain};
 use crate::run::{self, Extent, Repeat, Request};
+use crate::scenario::{Scenario, Workload};
 use crate::workload::short_retries;
 
 /// The idempotency key of a user's flow that has none: two clients submit it.
@@ -54,6 +57,8 @@ enum Command {
     List(ListArguments),
     /// Planted bugs: each must be seen, and first by an invariant that it names
     Mutants(MutantsArguments),
+    /// Public bug reports as campaigns: the engine passes, specimens with their faults fail
+    Reports(reports::ReportsArguments),
     /// Every graph up to a size, every fault point, every outcome
     Exhaust(ExhaustArguments),
     /// The same schedules of verbs on the simulated Postgres and on a real one
@@ -120,6 +125,9 @@ struct SubjectArguments {
     /// idempotency key if it has none, and executions without a retry policy get short delays
     #[arg(long, value_name = "FILE")]
     flow: Option<PathBuf>,
+    /// A public bug report with its flow, actors and faults: a file of `fixtures/reports`
+    #[arg(long, value_name = "FILE", conflicts_with = "flow")]
+    scenario: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -221,6 +229,7 @@ fn dispatch(command: Command) -> Result<Exit, String> {
         Command::Cause(arguments) => shrink::run_cause(&arguments),
         Command::List(arguments) => Ok(commands::list(arguments.json)),
         Command::Mutants(arguments) => commands::mutants(&arguments),
+        Command::Reports(arguments) => reports::run(&arguments),
         Command::Exhaust(arguments) => exhaust::run(&arguments),
         Command::Conform(arguments) => Ok(conform::run(&arguments)),
         Command::Bench(arguments) => bench::run(&arguments),
@@ -302,16 +311,23 @@ impl SubjectArguments {
         if self.mutant.is_some() && !HAS_MUTANTS {
             return Err("this build holds no planted bugs: feature `mutants` is off".to_owned());
         }
-        let flow = self.flow.as_deref().map(load_flow).transpose()?;
+        let workload = match (&self.flow, &self.scenario) {
+            (Some(flow), _) => Workload::Flow(load_flow(flow)?),
+            (_, Some(scenario)) => Workload::Scenario(Arc::new(Scenario::load(scenario)?)),
+            _ => Workload::Drawn,
+        };
         let campaign = Campaign {
             lane: self.lane.unwrap_or(LaneKind::Model),
             profile: self.profile.unwrap_or(Profile::Quick),
             engine: self.engine.unwrap_or_default(),
             mutant: self.mutant,
-            flow,
+            workload,
         };
-        let flow_file = self.flow.as_ref().map(|path| path.display().to_string());
-        Ok(Subject { campaign, flow_file })
+        let named = |option: &'static str, path: &Option<PathBuf>| {
+            path.as_ref().map(|path| (option, path.display().to_string()))
+        };
+        let file = named("--flow", &self.flow).or(named("--scenario", &self.scenario));
+        Ok(Subject { campaign, file })
     }
 
     /// The first option that was given, by name.
@@ -322,6 +338,7 @@ impl SubjectArguments {
             ("--engine", self.engine.is_some()),
             ("--mutant", self.mutant.is_some()),
             ("--flow", self.flow.is_some()),
+            ("--scenario", self.scenario.is_some()),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }

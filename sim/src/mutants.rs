@@ -11,6 +11,7 @@ use crate::campaign::{Seeds, universe};
 use crate::failure::{PANIC, Sighting};
 use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
 use crate::report::progress::{Progress, Stopwatch};
+use crate::scenario::Workload;
 
 /// What one planted bug came to.
 #[derive(Clone, PartialEq, Debug)]
@@ -140,7 +141,7 @@ fn search(mutant: Mutant, seeds: Seeds) -> Result<Hunt, String> {
         profile,
         engine: EngineKind::Sluicegate,
         mutant: Some(mutant),
-        flow: None,
+        workload: Workload::Drawn,
     });
     for position in 0..seeds.count() {
         let seed = seeds.at(position);

@@ -10,6 +10,7 @@ use sluicegate::storage::Wanted;
 
 use crate::faults::{self, FaultKind};
 use crate::random::SplitMix;
+use crate::scenario::{Scenario, Workload};
 use crate::tape::{Chance, Site, Tape};
 use crate::workload;
 
@@ -364,8 +365,8 @@ pub struct Campaign {
     pub engine: EngineKind,
     /// The planted bug.
     pub mutant: Option<Mutant>,
-    /// The user's own flow instead of drawn ones.
-    pub flow: Option<FlowSpec>,
+    /// Its flows.
+    pub workload: Workload,
 }
 
 /// Half of the time one of those who come last, and act seldom.
@@ -407,13 +408,15 @@ impl Campaign {
             true => Commits::Asynchronous,
             false => Commits::Synchronous,
         };
-        let mut flow = match &self.flow {
-            Some(flow) => flow.clone(),
-            None => workload::flow(tape, self.profile.executions_max()),
+        let mut flow = match &self.workload {
+            Workload::Drawn => workload::flow(tape, self.profile.executions_max()),
+            Workload::Flow(flow) => flow.clone(),
+            Workload::Scenario(scenario) => scenario.flow.clone(),
         };
+        let drawn = matches!(self.workload, Workload::Drawn);
         let resumers = 2 * u8::from(tape.draw(Site::Plan, 3, Chance::Even) == 1);
-        let extenders = match (&self.flow, self.engine) {
-            (None, EngineKind::Sluicegate) => {
+        let extenders = match (drawn, self.engine) {
+            (true, EngineKind::Sluicegate) => {
                 [0, 1, 2, 0, 0, 0][usize::from(tape.draw(Site::Plan, 6, Chance::Even))]
             }
             _ => 0,
@@ -426,8 +429,8 @@ impl Campaign {
             1 => 1 + u8::from(tape.draw(Site::Plan, 2, Chance::Even) == 1),
             _ => 0,
         };
-        let inputs_max_bytes = match (&self.flow, self.engine) {
-            (None, EngineKind::Sluicegate) => {
+        let inputs_max_bytes = match (drawn, self.engine) {
+            (true, EngineKind::Sluicegate) => {
                 workload::inputs::name(tape, &mut flow, &mut extensions)
             }
             _ => inputs_max_bytes(),
@@ -436,7 +439,7 @@ impl Campaign {
         let hold = (tape.draw(Site::Plan, 2, Chance::Even) == 1).then(|| draw_hold(tape, cast));
         let statements = 60 * u32::try_from(flow.executions.len()).unwrap_or(u32::MAX).max(1);
         let spread = u64::from(faults_max + 1) * 65_536 / u64::from(statements);
-        Plan {
+        let plan = Plan {
             lane: self.lane,
             engine: self.engine,
             mutant: self.mutant.map(|mutant| mutant.id().to_owned()),
@@ -472,6 +475,39 @@ impl Campaign {
                 outcome,
             },
             counting: false,
+        };
+        match &self.workload {
+            Workload::Scenario(scenario) => self.staged(plan, scenario, tape),
+            _ => plan,
+        }
+    }
+
+    /// The plan with the actors, the faults and the settings of a scenario.
+    fn staged(&self, plan: Plan, scenario: &Scenario, tape: &mut Tape) -> Plan {
+        let ours = self.engine == EngineKind::Sluicegate;
+        let extensions = if ours { scenario.extensions.clone() } else { Vec::new() };
+        let extenders = u8::try_from(extensions.len().min(2)).unwrap_or(0);
+        let resumers = if ours { scenario.resumers } else { 0 };
+        let cast = Cast { extenders, ..self.cast(scenario.operators, resumers) };
+        let faults_max = u32::from(tape.draw(Site::Plan, 1 + scenario.faults_max, Chance::Even));
+        let hold = (tape.draw(Site::Plan, 2, Chance::Even) == 1).then(|| draw_hold(tape, cast));
+        let settings = &scenario.settings;
+        let set = |own: Option<u32>, drawn: u32| own.unwrap_or(drawn);
+        Plan {
+            extensions,
+            cast,
+            hold,
+            faults: scenario.faults_in(self.lane),
+            faults_max,
+            first_fault: None,
+            commits: Commits::Synchronous,
+            prunes: settings.prunes && ours,
+            ambushes: settings.ambushes && self.lane == LaneKind::Model,
+            hop_groups_max: set(settings.hop_groups_max, plan.hop_groups_max),
+            hop_upstreams_max: set(settings.hop_upstreams_max, plan.hop_upstreams_max),
+            cancel_batch: set(settings.cancel_batch, plan.cancel_batch),
+            odds: Odds { outcome: settings.outcome.unwrap_or(plan.odds.outcome), ..plan.odds },
+            ..plan
         }
     }
 

@@ -147,6 +147,7 @@ mod tests {
     use crate::campaign::{tape, universe};
     use crate::failure::Failure;
     use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
+    use crate::scenario::Workload;
     use crate::tape::Site;
 
     fn campaign() -> Campaign {
@@ -155,7 +156,7 @@ mod tests {
             profile: Profile::Quick,
             engine: EngineKind::Published,
             mutant: None,
-            flow: None,
+            workload: Workload::Drawn,
         }
     }
 

@@ -9,6 +9,7 @@ use sluicegate::flow::Limits;
 use sluicegate_sim::driver::{End, Outcome, Universe};
 use sluicegate_sim::faults::FaultKind;
 use sluicegate_sim::plan::{Campaign, EngineKind, LaneKind, Plan, Profile};
+use sluicegate_sim::scenario::Workload;
 use sluicegate_sim::tape::Tape;
 use sluicegate_sim::workload;
 
@@ -31,7 +32,8 @@ fn numbers(most: usize) -> impl Strategy<Value = Vec<u32>> {
 }
 
 fn plan_of(lane: LaneKind, engine: EngineKind, numbers: Vec<u32>) -> Plan {
-    let campaign = Campaign { lane, profile: Profile::Swarm, engine, mutant: None, flow: None };
+    let campaign =
+        Campaign { lane, profile: Profile::Swarm, engine, mutant: None, workload: Workload::Drawn };
     campaign.plan_from(&mut Tape::numbers(numbers), 7)
 }
 
@@ -89,7 +91,7 @@ fn the_published_protocol_does_not_have_the_property() {
         profile: Profile::Quick,
         engine: EngineKind::Published,
         mutant: None,
-        flow: None,
+        workload: Workload::Drawn,
     };
     let failing = (0..100).find(|seed| {
         let mut universe =
@@ -118,7 +120,7 @@ fn a_killed_actor_with_a_writing_destructor_leaves_no_write() {
         profile: Profile::Quick,
         engine: EngineKind::Sluicegate,
         mutant: None,
-        flow: None,
+        workload: Workload::Drawn,
     };
     Universe::take_tally();
     for seed in 0..400 {

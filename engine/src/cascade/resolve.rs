@@ -100,9 +100,10 @@ impl Work<'_> {
             input: input(locked, resolution, outcome),
             guarded,
         });
+        let counts = !(mutated!(S04) && self.groups.contains_key(&locked.downstream));
         match resolution {
-            Resolution::Satisfied => group.satisfied += 1,
-            _ => group.unsatisfied += 1,
+            Resolution::Satisfied => group.satisfied += u32::from(counts),
+            _ => group.unsatisfied += u32::from(counts),
         }
         self.decide(&mut group);
         self.groups.insert(group.downstream, group);

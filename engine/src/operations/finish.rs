@@ -209,6 +209,7 @@ impl Move {
         let silent = self.before.state.is_terminal()
             || (mutated!(P19) && outcome == Outcome::Skipped)
             || (mutated!(P36) && outcome == Outcome::Expired)
+            || (mutated!(S05) && self.after.cause == Some(Cause::AttemptsExhausted))
             || (mutated!(P24) && self.after.cause == Some(Cause::Operator))
             || (mutated!(P25) && self.after.cause == Some(Cause::Sibling))
             || (mutated!(S80) && self.after.cause == Some(Cause::Unreadable));

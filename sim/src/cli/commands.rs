@@ -16,6 +16,7 @@ use crate::report::progress::{Goal, Progress};
 use crate::report::story::{Detail, Frame, tell};
 use crate::report::text::hunts;
 use crate::report::{complain, json, print, reproduction};
+use crate::scenario::Workload;
 use crate::tape::Tape;
 
 pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, String> {
@@ -122,7 +123,7 @@ fn mutants_report(command: &str, hunts: &[Hunt]) -> json::Mutants {
         profile: Profile::Quick,
         engine: EngineKind::Sluicegate,
         mutant: None,
-        flow: None,
+        workload: Workload::Drawn,
     };
     let rows = hunts.iter().map(|hunt| json::MutantRow {
         id: hunt.mutant.id(),
@@ -132,7 +133,7 @@ fn mutants_report(command: &str, hunts: &[Hunt]) -> json::Mutants {
         invariant: hunt.detection.as_ref().map(|one| one.sighting.invariant.clone()),
     });
     json::Mutants {
-        head: json::Head::new(command, &Subject { campaign, flow_file: None }),
+        head: json::Head::new(command, &Subject { campaign, file: None }),
         mutants: rows.collect(),
         score: score(hunts),
     }

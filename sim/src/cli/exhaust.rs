@@ -16,6 +16,7 @@ use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
 use crate::report::list::HAS_MUTANTS;
 use crate::report::progress::{Goal, Progress};
 use crate::report::{commit, complain, json, print, reproduction};
+use crate::scenario::Workload;
 
 pub(super) fn run(arguments: &ExhaustArguments) -> Result<Exit, String> {
     let settings = settings(arguments)?;
@@ -135,9 +136,9 @@ fn report(command: &str, summary: &Summary) -> Value {
         profile: Profile::Quick,
         engine: summary.settings.engine,
         mutant: summary.settings.mutant,
-        flow: None,
+        workload: Workload::Drawn,
     };
-    let head = json::Head::new(command, &Subject { campaign, flow_file: None });
+    let head = json::Head::new(command, &Subject { campaign, file: None });
     let mut report = serde_json::to_value(&head).unwrap_or_default();
     if let (Value::Object(report), Value::Object(figures)) = (&mut report, summary.to_json()) {
         report.extend(figures);

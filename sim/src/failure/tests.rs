@@ -1,5 +1,6 @@
 use super::*;
 use crate::plan::{Campaign, Profile};
+use crate::scenario::Workload;
 use crate::tape::Site;
 
 fn plan() -> Plan {
@@ -8,7 +9,7 @@ fn plan() -> Plan {
         profile: Profile::Swarm,
         engine: EngineKind::Published,
         mutant: Some(Mutant::P05),
-        flow: None,
+        workload: Workload::Drawn,
     };
     campaign.plan(11)
 }

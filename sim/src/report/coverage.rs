@@ -7,6 +7,7 @@ use sluicegate::storage::Verb;
 use crate::driver::tally::{Sometimes, Tally};
 use crate::faults::{self, FaultKind, Point};
 use crate::plan::{Campaign, EngineKind, LaneKind};
+use crate::scenario::Workload;
 
 /// Universes from which on a campaign must have reached everything on its floor: any thousand of
 /// seeds reaches it, not only those that CI runs.
@@ -56,7 +57,7 @@ pub fn below_floor(tally: &Tally, campaign: &Campaign) -> Vec<String> {
     if campaign.engine != EngineKind::Sluicegate || campaign.mutant.is_some() {
         return Vec::new();
     }
-    if campaign.flow.is_some() {
+    if !matches!(campaign.workload, Workload::Drawn) {
         return match tally.universes > 0 && tally.faults_in_all() == 0 {
             true => vec!["any fault at all".to_owned()],
             false => Vec::new(),
@@ -157,7 +158,7 @@ mod tests {
             profile: Profile::Quick,
             engine: EngineKind::Sluicegate,
             mutant: None,
-            flow: None,
+            workload: Workload::Drawn,
         }
     }
 
@@ -187,8 +188,9 @@ mod tests {
 
     #[test]
     fn a_flow_of_the_users_own_needs_one_fault_in_all() {
-        let flow = Some(sluicegate::flow::FlowSpec::builder().execution("a").build());
-        let campaign = Campaign { flow, ..campaign(LaneKind::Model) };
+        let flow = sluicegate::flow::FlowSpec::builder().execution("a").build();
+        let workload = Workload::Flow(flow);
+        let campaign = Campaign { workload, ..campaign(LaneKind::Model) };
         let mut tally = Tally { universes: 1, ..Tally::default() };
         assert_eq!(below_floor(&tally, &campaign).len(), 1);
         tally.faults[0] = 1;

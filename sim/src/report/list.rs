@@ -109,6 +109,7 @@ pub fn listing() -> Listing {
         scenarios: vec![
             Named { name: "drawn", what: "flows that the profile draws from the seed" },
             Named { name: "--flow FILE", what: "a FlowSpec or a WfFormat 1.5 document, as JSON" },
+            Named { name: "--scenario FILE", what: "a public bug report, of fixtures/reports" },
             Named { name: "replay FILE", what: "a failure file that a campaign wrote" },
         ],
     }

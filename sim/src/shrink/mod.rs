@@ -361,6 +361,7 @@ mod tests {
     use super::*;
     use crate::campaign::universe;
     use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
+    use crate::scenario::Workload;
 
     /// The first universe of the specimen in which something fails that a fault takes part in.
     fn file() -> FailureFile {
@@ -369,7 +370,7 @@ mod tests {
             profile: Profile::Quick,
             engine: EngineKind::Published,
             mutant: None,
-            flow: None,
+            workload: Workload::Drawn,
         };
         for seed in 0..400 {
             let ran = universe(&campaign, seed).unwrap();

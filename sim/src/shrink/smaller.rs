@@ -231,6 +231,7 @@ fn with_defaults(plan: &Plan) -> Vec<Plan> {
 mod tests {
     use super::*;
     use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
+    use crate::scenario::Workload;
 
     fn plan(seed: u64) -> Plan {
         let campaign = Campaign {
@@ -238,7 +239,7 @@ mod tests {
             profile: Profile::Swarm,
             engine: EngineKind::Sluicegate,
             mutant: None,
-            flow: None,
+            workload: Workload::Drawn,
         };
         campaign.plan(seed)
     }

@@ -2,10 +2,11 @@ use super::*;
 use crate::campaign::tape;
 use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
 use crate::replay::record;
+use crate::scenario::Workload;
 
 fn campaign(engine: EngineKind) -> Campaign {
     let (lane, profile) = (LaneKind::Model, Profile::Quick);
-    Campaign { lane, profile, engine, mutant: None, flow: None }
+    Campaign { lane, profile, engine, mutant: None, workload: Workload::Drawn }
 }
 
 fn story(engine: EngineKind, seed: u64, detail: Detail) -> (Recorded, String) {
