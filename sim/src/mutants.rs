@@ -136,7 +136,7 @@ pub fn lane(mutant: Mutant) -> LaneKind {
 fn search(mutant: Mutant, seeds: Seeds) -> Result<Hunt, String> {
     let watch = Stopwatch::start();
     let mut tried = 0;
-    let campaigns = Profile::ALL.map(|profile| Campaign {
+    let campaigns = Profile::HUNTED.map(|profile| Campaign {
         lane: lane(mutant),
         profile,
         engine: EngineKind::Sluicegate,

@@ -1,6 +1,9 @@
 //! Everything that a seed decides before a universe runs: the flow, the actors, the faults and how
 //! eagerly they strike. Plain data; a failure file holds one. Never decides anything at run time.
 
+mod order;
+mod profile;
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +16,12 @@ use crate::random::SplitMix;
 use crate::scenario::{Scenario, Workload};
 use crate::tape::{Chance, Site, Tape};
 use crate::workload;
+
+pub use order::Priorities;
+pub use profile::Profile;
+
+use order::Order;
+use profile::Kinds;
 
 /// Which storage, time and network a universe runs on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -35,16 +44,6 @@ pub enum EngineKind {
     Sluicegate,
     /// The published system's, which must fail.
     Published,
-}
-
-/// How large and how hostile the universes of a campaign are.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Profile {
-    /// Up to 6 executions, up to 4 faults of every kind.
-    Quick,
-    /// Up to 12 executions, up to 12 faults of the kinds that the seed picks.
-    Swarm,
 }
 
 /// When a commit is acknowledged.
@@ -159,6 +158,9 @@ pub struct Plan {
     pub first_fault: Option<FaultKind>,
     /// At most so many deviations from the default schedule.
     pub delays_max: u32,
+    /// By which priorities actors go on, if by any. Follows from the seed, not from a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priorities: Option<Priorities>,
     /// Every row lock inside a statement is a scheduling point.
     pub granular: bool,
     /// Groups that one hop may change.
@@ -278,6 +280,25 @@ fn inputs_max_bytes() -> u64 {
 }
 
 impl Plan {
+    /// The plan with the order of its seed. Where actors lie in wait for each other, that is one.
+    fn in_order(mut self) -> Self {
+        if self.ambushes {
+            return self;
+        }
+        match Order::of_seed(self.ids_seed, self.cast.actors(), self.flow.executions.len()) {
+            Order::Free => {}
+            Order::Bounded { delays_max, odds } => {
+                self.delays_max = delays_max;
+                self.odds.schedule = odds;
+            }
+            Order::Priorities(priorities) => {
+                self.priorities = Some(priorities);
+                self.odds.schedule = 0;
+            }
+        }
+        self
+    }
+
     /// True if the feed tells of leases that are granted and extended.
     pub fn tells_grants(&self) -> bool {
         self.leases.is_some_and(|leases| leases.grants)
@@ -315,41 +336,6 @@ impl EngineKind {
         match self {
             EngineKind::Sluicegate => "sluicegate",
             EngineKind::Published => "published",
-        }
-    }
-}
-
-impl Profile {
-    /// Every profile.
-    pub const ALL: [Profile; 2] = [Profile::Quick, Profile::Swarm];
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Profile::Quick => "quick",
-            Profile::Swarm => "swarm",
-        }
-    }
-
-    /// What its universes look like.
-    pub fn what(self) -> &'static str {
-        match self {
-            Profile::Quick => "up to 6 executions and 4 faults, every kind on",
-            Profile::Swarm => "up to 12 executions and 12 faults, the kinds drawn per seed",
-        }
-    }
-
-    fn executions_max(self) -> u16 {
-        match self {
-            Profile::Quick => 6,
-            Profile::Swarm => 12,
-        }
-    }
-
-    fn faults_max(self) -> u16 {
-        match self {
-            Profile::Quick => 4,
-            Profile::Swarm => 12,
         }
     }
 }
@@ -463,6 +449,7 @@ impl Campaign {
             faults,
             faults_max,
             delays_max: u32::MAX,
+            priorities: None,
             granular,
             hop_groups_max,
             hop_upstreams_max,
@@ -476,10 +463,11 @@ impl Campaign {
             },
             counting: false,
         };
-        match &self.workload {
+        let plan = match &self.workload {
             Workload::Scenario(scenario) => self.staged(plan, scenario, tape),
             _ => plan,
-        }
+        };
+        plan.in_order()
     }
 
     /// The plan with the actors, the faults and the settings of a scenario.
@@ -529,16 +517,14 @@ impl Campaign {
         }
     }
 
-    /// Every kind of the lane for `quick`; for `swarm` about half of them, drawn anew each time.
+    /// Those of the lane's kinds that the profile has.
     fn draw_kinds(&self, tape: &mut Tape) -> BTreeSet<FaultKind> {
         let seldom = tape.draw(Site::Plan, 8, Chance::Even) == 1;
         let kinds = faults::kinds(self.lane).into_iter();
         let kinds = kinds.filter(|kind| seldom || !kind.is_seldom());
-        match self.profile {
-            Profile::Quick => kinds.collect(),
-            Profile::Swarm => {
-                kinds.filter(|_| tape.draw(Site::Plan, 2, Chance::Even) == 1).collect()
-            }
+        match self.profile.kinds() {
+            Kinds::Every => kinds.collect(),
+            Kinds::Drawn => kinds.filter(|_| tape.draw(Site::Plan, 2, Chance::Even) == 1).collect(),
         }
     }
 }

@@ -59,11 +59,6 @@ impl Cell {
     pub fn is_fault(&self) -> bool {
         self.value > 0 && matches!(self.site, Site::Fault | Site::Wait | Site::Notice)
     }
-
-    /// True if another actor goes on by it than the one whose turn it is.
-    pub fn deviates(&self) -> bool {
-        self.value > 0 && self.site == Site::Schedule
-    }
 }
 
 impl From<(Site, u16, u16)> for Cell {

@@ -6,6 +6,7 @@ mod attempts;
 mod calls;
 mod drained;
 mod feed;
+mod inputs;
 mod joins;
 mod lives;
 mod replays;
@@ -85,6 +86,12 @@ pub(super) static TABLE: &[Check] = &[
         title: "a group stands as the policy decides from its counters",
         when: When::Always,
         ask: joins::decisions_are_the_policys,
+    },
+    Check {
+        id: "I4",
+        title: "every attempt of a life is passed what its join took when it decided",
+        when: When::Drained,
+        ask: inputs::every_attempt_is_passed_the_same,
     },
     Check {
         id: "I5",

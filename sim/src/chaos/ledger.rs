@@ -15,6 +15,7 @@ use sluicegate::identity::{ExecutionId, FlowId};
 use sluicegate::operations::claim::LeaseToken;
 use sluicegate::policy::JoinPolicy;
 use sluicegate::replay::ReplayScope;
+use sluicegate::storage::Input;
 use sluicegate::storage::codes::{self, StoredLease};
 use sluicegate::storage::{
     AttemptEnd, CommitError, Contention, EventKind, NewEvent, Reported, StorageError, Verb,
@@ -140,6 +141,9 @@ pub(super) enum Entry {
     Acknowledged { position: u64 },
     /// A lease was granted.
     Granted { lease: Lease },
+    /// Inputs were passed along with a lease, or read under it: by upstream, how it ended, and the
+    /// bytes of its result.
+    Passed { lease: Lease, inputs: Vec<(ExecutionId, u8, u64)> },
     /// A report was accepted: codes of its end, and of what it led to.
     Reported { lease: Lease, end: u8, kind: i64, value: i64 },
     /// A report was refused because the lease was lost.
@@ -159,6 +163,11 @@ impl Entry {
         let stored = codes::reported(reported);
         let end = codes::attempt_end(end);
         Self::Reported { lease, end, kind: stored.kind, value: stored.value }
+    }
+
+    pub(super) fn passed(lease: Lease, inputs: &[Input]) -> Self {
+        let input = |one: &Input| (one.key.upstream, codes::outcome(one.outcome), one.bytes);
+        Self::Passed { lease, inputs: inputs.iter().map(input).collect() }
     }
 
     pub(super) fn handed(event: &FeedEvent) -> Self {

@@ -33,6 +33,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sluicegate::Settings;
+use sluicegate::flow::Limits;
 use sluicegate::mutants::Mutant;
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::postgres::PostgresStorage;
@@ -116,9 +117,17 @@ impl Request {
     }
 }
 
+/// Bytes of results that a lease carries.
+const INPUTS_MAX_BYTES: u64 = 24;
+/// Members that one transaction of a cancel looks at.
+const CANCEL_BATCH: u32 = 2;
+
 /// What an engine under chaos is told to do differently.
 fn engine_settings() -> Settings {
-    Settings { stale: SIGMA, ..Settings::default() }
+    // Small limits, so that small flows reach what lies beyond them: the backlog of cancels, and
+    // inputs that are read in pages.
+    let limits = Limits { inputs_max_bytes: INPUTS_MAX_BYTES, ..Limits::default() };
+    Settings { stale: SIGMA, cancel_batch: CANCEL_BATCH, limits, ..Settings::default() }
 }
 
 /// Runs rounds until the budget is spent, and says what they came to.

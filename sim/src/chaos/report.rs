@@ -30,6 +30,7 @@ static ACTS: &[&str] = &[
     "tags",
     "replays",
     "grants",
+    "inputs",
     "completes",
     "fails",
     "releases",
@@ -378,6 +379,7 @@ fn word(entry: &Entry) -> Option<&'static str> {
         Entry::NotExtended { .. } | Entry::PolicyKept { .. } => "refusals",
         Entry::Unanswered { .. } => "unanswered_calls",
         Entry::Granted { .. } => "grants",
+        Entry::Passed { .. } => "inputs",
         Entry::Reported { end, .. } => match codes::attempt_end_of(i64::from(*end))? {
             AttemptEnd::Completed => "completes",
             AttemptEnd::FailedRetryable | AttemptEnd::FailedFatal => "fails",

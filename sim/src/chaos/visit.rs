@@ -6,12 +6,15 @@ use sluicegate::draw::GraphFormat;
 use sluicegate::identity::FlowId;
 use sluicegate::operations::list::{Direction, ExecutionFilter, FlowFilter};
 use sluicegate::replay::ReplayScope;
+use sluicegate::storage::EventId;
 
 use super::desk::Desk;
 use super::ledger::Entry;
 
 /// How often one read is tried: what it says of a moment that has gone is nobody's loss.
 const READS_MAX: u32 = 3;
+/// The event of a dispatch is one of so many.
+const EVENTS: u64 = 512;
 /// Rows of a page.
 const PAGE_ROWS: u32 = 5;
 
@@ -35,6 +38,9 @@ pub(super) async fn visit(desk: &Desk, flow: FlowId, name: &str, tag: &str) {
     for direction in [Direction::Incoming, Direction::Outgoing] {
         read(desk, flow, "list_edges", || engine.list_edges(id, direction, None, PAGE_ROWS)).await;
     }
+    // Whoever hears of an event by another way than the passes of dispatchers may have it served.
+    let event = EventId(1 + id.uuid.as_u64_pair().1 % EVENTS);
+    read(desk, flow, "dispatch", || engine.dispatch(event)).await;
     let request = engine.request_id();
     let give_up = async || match engine.give_up(id, "chaos", request).await {
         Err(EngineError::Refused(_)) => Ok(()),

@@ -43,6 +43,9 @@ pub(super) fn flow(seed: u64, round: u32, number: u32) -> FlowSpec {
         execution.deadline_ms = execution.deadline_ms.map(|_| DEADLINE_MS.into());
         execution.delay_ms = execution.delay_ms.map(|_| DELAY_MS.into());
     }
+    for edge in flow.edges.iter_mut().step_by(2) {
+        edge.passes_as = Some(format!("from_{}", edge.from));
+    }
     flow
 }
 

@@ -13,14 +13,14 @@ use sluicegate::environment::{Environment, Notice, SystemEnvironment};
 use sluicegate::identity::ExecutionId;
 use sluicegate::mutants::Mutant;
 use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
-use sluicegate::operations::inputs::Claimed;
+use sluicegate::operations::inputs::{Claimed, Inputs};
 use sluicegate::operations::report;
 use sluicegate::reconcile::{Reconciler, Report};
 use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::postgres::PostgresStorage;
 use sluicegate::storage::sqlite::SqliteStorage;
 use sluicegate::storage::{
-    AttemptEnd, Consistency, ProgressMark, Reported, Scope, Snapshot, Storage, StorageError,
+    AttemptEnd, Consistency, Input, ProgressMark, Reported, Scope, Snapshot, Storage, StorageError,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::{Engine, EngineError, Settings};
@@ -46,6 +46,10 @@ const NO_DATABASE: i32 = 5;
 const GOES_ON_AFTER: Duration = Duration::from_secs(1);
 /// How often one call is repeated under its request id before the worker gives it up.
 const CALLS_MAX: u32 = 20;
+/// Pages of inputs that are asked for under one lease, answered or not.
+const READS_MAX: u32 = 20;
+/// Inputs of one page.
+const INPUT_ROWS: u32 = 2;
 /// How often progress is reported before the worker goes on without an answer.
 const PROGRESS_CALLS_MAX: u32 = 2;
 /// The wait before a call is repeated.
@@ -329,6 +333,7 @@ impl Station {
     async fn handle(&self, slot: u32, grant: &Claimed) -> Vec<Claimed> {
         let token = grant.token();
         let fate = fate(self.orders.seed, token.execution, token.incarnation, token.attempt);
+        self.take_inputs(grant).await;
         if !self.work(grant, &fate).await {
             return Vec::new();
         }
@@ -344,6 +349,40 @@ impl Station {
             self.pause(REPEAT_AFTER).await;
         }
         Vec::new()
+    }
+
+    /// Writes down what is passed to an execution, once all of it is there.
+    async fn take_inputs(&self, grant: &Claimed) {
+        if !grant.execution.has_inputs {
+            return;
+        }
+        let token = grant.token();
+        let inputs = match &grant.inputs {
+            Inputs::Sent(inputs) => Some(inputs.clone()),
+            Inputs::Paged => self.read_inputs(token).await,
+        };
+        if let Some(inputs) = inputs {
+            self.ledger.write(&Entry::passed(token.into(), &inputs));
+        }
+    }
+
+    /// Reads inputs in pages; nothing if the lease is lost, or calls are not answered.
+    async fn read_inputs(&self, token: LeaseToken) -> Option<Vec<Input>> {
+        let (mut inputs, mut after) = (Vec::new(), None);
+        for _ in 0..READS_MAX {
+            match self.engine.read_inputs(token, after, INPUT_ROWS).await {
+                Ok(page) => {
+                    inputs.extend(page.inputs);
+                    after = page.next_cursor;
+                    if after.is_none() {
+                        return Some(inputs);
+                    }
+                }
+                Err(EngineError::LeaseLost(_)) => return None,
+                Err(error) => eprintln!("read_inputs: {error}"),
+            }
+        }
+        None
     }
 
     /// Reports and claims in one call, repeated under one request id until there is an answer.

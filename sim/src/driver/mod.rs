@@ -6,6 +6,7 @@ pub(crate) mod draw;
 mod durable;
 pub(crate) mod news;
 pub(crate) mod phases;
+pub(crate) mod ranks;
 pub(crate) mod readers;
 pub(crate) mod schedule;
 pub(crate) mod sqlite_lane;

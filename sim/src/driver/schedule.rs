@@ -81,6 +81,10 @@ impl Universe {
             return Picked::Violation(Box::new(violation));
         }
         world.tally.steps += 1;
+        self.ranks.step();
+        if self.ranks.rule() && world.faults_on {
+            return self.highest(world);
+        }
         let stays = self.can_go_on(world, self.current);
         if self.deviates(world) {
             return self.choose(world, stays);
@@ -96,6 +100,17 @@ impl Universe {
             }
             None => Picked::Nobody,
         }
+    }
+
+    /// The actor with the highest priority of those that can go on.
+    fn highest(&mut self, world: &World) -> Picked {
+        let able = (0..self.actors.len()).filter(|index| self.can_go_on(world, *index));
+        let Some(index) = able.min_by_key(|index| self.ranks.of(*index)) else {
+            return Picked::Nobody;
+        };
+        self.ranks.went_on(index);
+        self.current = index;
+        Picked::Actor(index)
     }
 
     /// True if the schedule may leave its default here. Counting chooses among all actors at once;

@@ -13,6 +13,7 @@ use sluicegate::{Engine, Settings};
 
 use crate::actors::{self, Progress, Role, Stage, Sweeps};
 use crate::driver::phases::Part;
+use crate::driver::ranks::Ranks;
 use crate::driver::sqlite_lane::{GatedStorage, SqliteLane};
 use crate::driver::statement::ModelStorage;
 use crate::driver::tally::Tally;
@@ -128,6 +129,8 @@ pub struct Universe {
     pub(crate) heal_in: u32,
     /// The phase is over after so much virtual time without a commit.
     pub(crate) quiet_limit: Option<i64>,
+    /// The priorities of actors, where they go on by them.
+    pub(crate) ranks: Ranks,
     /// Statements of the held actor until it is held back.
     pub(crate) hold_in: Option<u8>,
     /// When the present part began, in virtual time.
@@ -175,6 +178,7 @@ impl Universe {
             steps_left: 0,
             heal_in: 0,
             quiet_limit: None,
+            ranks: Ranks::default(),
             hold_in: None,
             phase_from: 0,
             settings,
@@ -218,6 +222,7 @@ impl Universe {
         self.delays_left = plan.delays_max;
         self.heal_in = plan.heal_after;
         self.hold_in = plan.hold.map(|hold| hold.statement);
+        self.ranks = Ranks::new(plan.priorities.as_ref());
         self.healed = None;
         self.offered = (plan.faults_max, plan.delays_max);
         self.quiet_limit = None;

@@ -133,6 +133,7 @@ impl Settings {
             faults: self.kinds.clone(),
             faults_max: self.faults,
             first_fault: None,
+            priorities: None,
             delays_max: delays,
             granular: delays > 0,
             hop_groups_max: 256,

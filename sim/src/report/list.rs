@@ -95,7 +95,10 @@ pub fn listing() -> Listing {
     let mutants = if HAS_MUTANTS { Mutant::ALL } else { &[] };
     Listing {
         lanes: LaneKind::ALL.map(|one| Named { name: one.name(), what: lane(one) }).into(),
-        profiles: Profile::ALL.map(|one| Named { name: one.name(), what: one.what() }).into(),
+        profiles: Profile::ALL
+            .iter()
+            .map(|one| Named { name: one.name(), what: one.what() })
+            .collect(),
         engines: EngineKind::ALL.map(|one| Named { name: one.name(), what: engine(one) }).into(),
         faults: FaultKind::ALL.iter().map(|kind| fault(*kind)).collect(),
         verbs: Verb::ALL.iter().map(|one| verb(*one)).collect(),

@@ -171,8 +171,9 @@ fn with_fewer_actors(plan: &Plan) -> Vec<Plan> {
         let mut smaller = plan.clone();
         change(&mut smaller.cast);
         if smaller.cast != plan.cast {
-            // Its place among the actors has changed.
+            // Their places among the actors have changed.
             smaller.hold = None;
+            smaller.priorities = None;
             if smaller.cast.extenders == 0 {
                 smaller.extensions.clear();
             }
@@ -206,6 +207,7 @@ fn with_defaults(plan: &Plan) -> Vec<Plan> {
         plans.push(smaller);
     };
     changed(&|plan| plan.hold = None);
+    changed(&|plan| plan.priorities = None);
     changed(&|plan| plan.prunes = false);
     changed(&|plan| plan.progress = false);
     changed(&|plan| plan.ambushes = false);

@@ -120,6 +120,6 @@ fn stored(row: &Attempt) -> (u8, i64, i64) {
     (codes::attempt_end(row.end), reported.kind, reported.value)
 }
 
-fn flow_of(evidence: &Evidence<'_>, id: ExecutionId) -> Option<FlowId> {
+pub(super) fn flow_of(evidence: &Evidence<'_>, id: ExecutionId) -> Option<FlowId> {
     evidence.executions.get(&id).map(|row| row.flow)
 }

@@ -73,6 +73,7 @@ impl Past {
             | Entry::Replayed { flow, .. }
             | Entry::Unanswered { flow, .. } => self.flows.contains(flow),
             Entry::Granted { lease }
+            | Entry::Passed { lease, .. }
             | Entry::Reported { lease, .. }
             | Entry::Lost { lease }
             | Entry::TurnedOver { lease, .. }

@@ -241,6 +241,22 @@ fn a_decision_that_is_not_the_policys_is_seen() {
 }
 
 #[test]
+fn inputs_that_are_not_those_of_the_decision_are_seen() {
+    let mut rows = sound();
+    rows.edges[0].passes_as = Some("from_a".into());
+    let passed = |outcome: Outcome, bytes: u64| Entry::Passed {
+        lease: lease("b"),
+        inputs: vec![(id("a"), codes::outcome(outcome), bytes)],
+    };
+    assert_eq!(judge(&rows, vec![passed(Outcome::Succeeded, 3)]), []);
+    check_told_of(&rows, "I4", passed(Outcome::Failed, 3));
+    check_told_of(&rows, "I4", Entry::Passed { lease: lease("b"), inputs: Vec::new() });
+    let twice = vec![passed(Outcome::Succeeded, 3), passed(Outcome::Succeeded, 4)];
+    let seen: Vec<&str> = judge(&rows, twice).iter().map(|one| one.invariant).collect();
+    assert_eq!(seen, ["I4"], "another attempt was passed something else");
+}
+
+#[test]
 fn a_start_without_its_group_is_seen() {
     check("I5", |rows| rows.groups[0].decision = Decision::Undecided);
 }
