@@ -88,7 +88,7 @@ const QUERIES: [(&str, &str); 6] = [
     ),
     (
         "e.partition #e.downstream #e.upstream e.accepts e.resolution e.upstream_incarnation \
-         e.input",
+         e.input e.passes_as",
         "from {}edge as e \
          join {}execution as x on x.partition = e.partition and x.id = e.downstream \
          join {}flow as f on f.partition = x.partition and f.id = x.flow \
@@ -434,7 +434,7 @@ fn edge(columns: &mut Columns) -> Result<Edge, String> {
             Some(code) => Some(codes::outcome_of(code).ok_or_else(|| columns.refuse())?),
             None => None,
         },
-        passes_as: None,
+        passes_as: columns.text()?.map(Into::into),
     })
 }
 
@@ -482,7 +482,8 @@ mod tests {
     fn a_value_that_no_engine_writes_is_refused_with_its_row() {
         let id = "00000000-0000-7000-8000-000000000001";
         let edge = |accepts: i64, resolution: i64| {
-            let row = format!("[3, \"{id}\", \"{id}\", {accepts}, {resolution}, null, null]");
+            let key = format!("3, \"{id}\", \"{id}\"");
+            let row = format!("[{key}, {accepts}, {resolution}, null, null, \"from_a\"]");
             Columns::of(&row).and_then(|mut columns| super::edge(&mut columns))
         };
         assert!(edge(1, 0).is_ok());

@@ -29,7 +29,8 @@ pub struct Priorities {
 pub(super) enum Order {
     /// An actor goes on until it cannot; choices deviate as often as the odds say.
     Free,
-    /// So do they, but only so often (Emmi and others, "Delay-Bounded Scheduling", 2011), far apart.
+    /// So do they, but only so often and far apart (Emmi and others, "Delay-Bounded Scheduling",
+    /// 2011).
     Bounded {
         /// Deviations, at most.
         delays_max: u32,

@@ -12,7 +12,9 @@ pub(super) enum Kinds {
 }
 
 macro_rules! profiles {
-    ($($profile:ident $name:literal $executions:literal $faults:literal $kinds:ident $what:literal;)*) => {
+    ($(
+        $profile:ident $name:literal $executions:literal $faults:literal $kinds:ident $what:literal;
+    )*) => {
         /// How large and how hostile the universes of a campaign are.
         #[derive(
             Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize,
