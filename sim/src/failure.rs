@@ -3,6 +3,8 @@
 
 mod base;
 mod extent;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

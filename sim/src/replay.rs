@@ -144,37 +144,16 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::campaign::{tape, universe};
-    use crate::failure::Failure;
-    use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
-    use crate::scenario::Workload;
+    use crate::campaign::tape;
+    use crate::failure::testing::{failing, specimen};
     use crate::tape::Site;
 
-    fn campaign() -> Campaign {
-        Campaign {
-            lane: LaneKind::Model,
-            profile: Profile::Quick,
-            engine: EngineKind::Published,
-            mutant: None,
-            workload: Workload::Drawn,
-        }
-    }
-
-    /// The file of the first seed on which the specimen fails by its choices: without a fault and
-    /// in the default order it passes.
+    /// One that fails by its choices: without a fault and in the default order it passes.
     fn file() -> FailureFile {
-        for seed in 0..200 {
-            let ran = universe(&campaign(), seed).unwrap();
-            let Some(sighting) = ran.sighting else { continue };
-            let plan = campaign().plan(seed);
-            let failure = Failure::new(seed, sighting, &plan.whole(), ran.trace_hash, ran.tape);
-            let file = FailureFile::new(&failure, plan, "unknown");
+        failing(|file| {
             let quiet = record(file.plan.clone(), Tape::replay(Vec::new())).unwrap();
-            if quiet.verdict(&file) == Verdict::Passes {
-                return file;
-            }
-        }
-        panic!("the published protocol survives");
+            quiet.verdict(file) == Verdict::Passes
+        })
     }
 
     fn check(file: &FailureFile, verdict: &Verdict) {
@@ -187,7 +166,7 @@ mod tests {
         let file = file();
         check(&file, &Verdict::Same);
         let from_tape = record(file.plan.clone(), Tape::replay(file.tape.clone())).unwrap();
-        let from_seed = record(campaign().plan(file.seed), tape(file.seed)).unwrap();
+        let from_seed = record(specimen().plan(file.seed), tape(file.seed)).unwrap();
         assert_eq!(from_tape.entries, from_seed.entries);
         assert_eq!(format!("{:016x}", from_tape.trace_hash), file.trace_hash);
     }

@@ -359,30 +359,11 @@ impl Shrunk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::campaign::universe;
-    use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
-    use crate::scenario::Workload;
+    use crate::failure::testing::failing;
 
-    /// The first universe of the specimen in which something fails that a fault takes part in.
+    /// One in which more than one fault strikes.
     fn file() -> FailureFile {
-        let campaign = Campaign {
-            lane: LaneKind::Model,
-            profile: Profile::Quick,
-            engine: EngineKind::Published,
-            mutant: None,
-            workload: Workload::Drawn,
-        };
-        for seed in 0..400 {
-            let ran = universe(&campaign, seed).unwrap();
-            let Some(sighting) = ran.sighting else { continue };
-            let plan = campaign.plan(seed);
-            let failure = Failure::new(seed, sighting, &plan.whole(), ran.trace_hash, ran.tape);
-            let file = FailureFile::new(&failure, plan, "unknown");
-            if Extent::of(&file.plan, &file.tape).faults > 1 {
-                return file;
-            }
-        }
-        panic!("the published protocol survives");
+        failing(|file| Extent::of(&file.plan, &file.tape).faults > 1)
     }
 
     #[test]
