@@ -124,6 +124,8 @@ mutants! {
     S70 "the feed is not told of a lease that the reaper has ended" "I7";
     S71 "a report that ends an execution is told as a lease that was given back" "I7";
     S72 "whoever wants lease events gets every event" "I14";
+    S31 "SQLite acknowledges commits before they are synced" "I19";
+    S32 "what recovery finds in the log of SQLite is read before it is synced" "I19";
     S30 "commits are acknowledged before they are on the disk" "I19";
 }
 

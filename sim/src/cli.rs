@@ -170,6 +170,9 @@ pub(crate) struct ExhaustArguments {
     /// Every graph of up to so many nodes
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) nodes: u8,
+    /// `model`: statements; `sqlite`: operations on the disk, one of which goes wrong
+    #[arg(long, value_name = "L", default_value = "model", value_parser = values::lane())]
+    pub(crate) lane: LaneKind,
     /// Up to so many faults in each universe
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub(crate) faults: u32,

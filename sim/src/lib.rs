@@ -8,6 +8,7 @@ pub mod chaos;
 pub mod cli;
 pub mod conform;
 pub mod database;
+pub(crate) mod disk;
 pub mod driver;
 pub mod exhaust;
 pub mod exit;

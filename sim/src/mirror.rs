@@ -313,6 +313,7 @@ impl Mirror {
             .or_else(|| difference("submission", &self.submissions, &database.submissions))
             .or_else(|| difference("summary", &self.summaries, &database.summaries))
             .or_else(|| difference("attempt", &self.attempts, &database.attempts))
+            .or_else(|| difference("request", &self.requests, &database.requests))
             .or_else(excess)
     }
 }

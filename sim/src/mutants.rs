@@ -128,7 +128,7 @@ fn on_a_thread_of_its_own(mutant: Mutant, seeds: Seeds) -> Result<Hunt, String> 
 /// Where a planted bug shows: what is not in the protocol but in a backend shows there alone.
 pub fn lane(mutant: Mutant) -> LaneKind {
     match mutant {
-        Mutant::P49 | Mutant::P50 => LaneKind::Sqlite,
+        Mutant::P49 | Mutant::P50 | Mutant::S31 | Mutant::S32 => LaneKind::Sqlite,
         _ => LaneKind::Model,
     }
 }

@@ -1,6 +1,7 @@
 //! Everything that a seed decides before a universe runs: the flow, the actors, the faults and how
 //! eagerly they strike. Plain data; a failure file holds one. Never decides anything at run time.
 
+mod disk;
 mod order;
 mod profile;
 
@@ -17,6 +18,7 @@ use crate::scenario::{Scenario, Workload};
 use crate::tape::{Chance, Site, Tape};
 use crate::workload;
 
+pub use disk::{FailingDisk, Strike};
 pub use order::Priorities;
 pub use profile::Profile;
 
@@ -192,6 +194,9 @@ pub struct Plan {
     /// subscribers want. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leases: Option<Leases>,
+    /// The disk, if it is one that fails. Follows from the seed, not from a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<FailingDisk>,
     /// Faults stop after so many steps; 0 means that the safety phase runs to its end.
     pub heal_after: u32,
     /// How likely each choice leaves the quiet one.
@@ -454,6 +459,7 @@ impl Campaign {
             hop_groups_max,
             hop_upstreams_max,
             cancel_batch,
+            disk: None,
             heal_after,
             odds: Odds {
                 schedule: [0, 2_000, 12_000, 32_000][usize::from(busy_schedule)],
@@ -465,7 +471,7 @@ impl Campaign {
         };
         let plan = match &self.workload {
             Workload::Scenario(scenario) => self.staged(plan, scenario, tape),
-            _ => plan,
+            _ => plan.on_its_disk(),
         };
         plan.in_order()
     }
@@ -522,6 +528,8 @@ impl Campaign {
         let seldom = tape.draw(Site::Plan, 8, Chance::Even) == 1;
         let kinds = faults::kinds(self.lane).into_iter();
         let kinds = kinds.filter(|kind| seldom || !kind.is_seldom());
+        // Which of the disk's there are does not come from the tape.
+        let kinds = kinds.filter(|kind| kind.trouble().is_none());
         match self.profile.kinds() {
             Kinds::Every => kinds.collect(),
             Kinds::Drawn => kinds.filter(|_| tape.draw(Site::Plan, 2, Chance::Even) == 1).collect(),

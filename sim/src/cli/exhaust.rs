@@ -1,9 +1,12 @@
 //! `exhaust`: from its arguments to its exit code. The universes are `crate::exhaust`'s.
 
+mod disk;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use serde_json::Value;
+use sluicegate::mutants::Mutant;
 
 use super::{ExhaustArguments, jobs};
 use crate::campaign::Subject;
@@ -19,6 +22,9 @@ use crate::report::{commit, complain, json, print, reproduction};
 use crate::scenario::Workload;
 
 pub(super) fn run(arguments: &ExhaustArguments) -> Result<Exit, String> {
+    if arguments.lane == LaneKind::Sqlite {
+        return disk::run(arguments);
+    }
     let settings = settings(arguments)?;
     let command = command(arguments);
     print(&reproduction(&command));
@@ -37,7 +43,7 @@ pub(super) fn run(arguments: &ExhaustArguments) -> Result<Exit, String> {
     }
     print(&format!("{summary}\n"));
     let mut exits = exits(&summary);
-    for line in write_failures(&summary, arguments) {
+    for line in write_failures(&summary.findings, arguments) {
         match line {
             Ok(file) => print(&format!("  cargo sim replay {file}\n")),
             Err(why) => {
@@ -46,32 +52,25 @@ pub(super) fn run(arguments: &ExhaustArguments) -> Result<Exit, String> {
             }
         }
     }
-    if let Some(path) = &arguments.json
-        && let Err(why) = json::write(path, &report(&command, &summary))
-    {
-        complain(&format!("error: {why}"));
-        exits.push(Exit::Environment);
+    if let Some(path) = &arguments.json {
+        let (engine, mutant) = (settings.engine, settings.mutant);
+        let report = report(&command, LaneKind::Model, engine, mutant, summary.to_json());
+        if let Err(why) = json::write(path, &report) {
+            complain(&format!("error: {why}"));
+            exits.push(Exit::Environment);
+        }
     }
     print(&reproduction(&command));
     Ok(Exit::first_of(&exits))
 }
 
 fn settings(arguments: &ExhaustArguments) -> Result<Settings, String> {
-    let nodes = arguments.nodes;
-    if nodes == 0 || nodes > NODES_MAX {
-        return Err(format!("--nodes {nodes}: flows of 1 to {NODES_MAX} nodes are enumerated"));
-    }
-    if arguments.mutant.is_some() && !HAS_MUTANTS {
-        return Err("this build holds no planted bugs: feature `mutants` is off".to_owned());
-    }
+    check(arguments)?;
     Ok(Settings {
-        nodes,
+        nodes: arguments.nodes,
         faults: arguments.faults,
         delays: arguments.delays,
-        alphabet: match arguments.alphabet.as_str() {
-            "B" => Alphabet::B,
-            _ => Alphabet::A,
-        },
+        alphabet: alphabet(arguments),
         kinds: usual_kinds(arguments.delays),
         engine: arguments.engine,
         mutant: arguments.mutant,
@@ -79,6 +78,24 @@ fn settings(arguments: &ExhaustArguments) -> Result<Settings, String> {
         jobs: jobs(arguments.jobs),
         budget: None,
     })
+}
+
+fn check(arguments: &ExhaustArguments) -> Result<(), String> {
+    let nodes = arguments.nodes;
+    if nodes == 0 || nodes > NODES_MAX {
+        return Err(format!("--nodes {nodes}: flows of 1 to {NODES_MAX} nodes are enumerated"));
+    }
+    if arguments.mutant.is_some() && !HAS_MUTANTS {
+        return Err("this build holds no planted bugs: feature `mutants` is off".to_owned());
+    }
+    Ok(())
+}
+
+fn alphabet(arguments: &ExhaustArguments) -> Alphabet {
+    match arguments.alphabet.as_str() {
+        "B" => Alphabet::B,
+        _ => Alphabet::A,
+    }
 }
 
 fn command(arguments: &ExhaustArguments) -> String {
@@ -112,9 +129,12 @@ fn exits(summary: &Summary) -> Vec<Exit> {
 }
 
 /// One failure file for each signature; the names of those that were written.
-fn write_failures(summary: &Summary, arguments: &ExhaustArguments) -> Vec<Result<String, String>> {
+fn write_failures(
+    findings: &[Finding],
+    arguments: &ExhaustArguments,
+) -> Vec<Result<String, String>> {
     let files: BTreeMap<String, FailureFile> =
-        summary.findings.iter().rev().filter_map(failure_file).collect();
+        findings.iter().rev().filter_map(failure_file).collect();
     let write = |file: FailureFile| {
         file.file_into(&arguments.failures).map(|filed| filed.path.display().to_string())
     };
@@ -130,17 +150,18 @@ fn failure_file(finding: &Finding) -> Option<(String, FailureFile)> {
 }
 
 /// The head that every report begins with, and the figures of this one.
-fn report(command: &str, summary: &Summary) -> Value {
-    let campaign = Campaign {
-        lane: LaneKind::Model,
-        profile: Profile::Quick,
-        engine: summary.settings.engine,
-        mutant: summary.settings.mutant,
-        workload: Workload::Drawn,
-    };
+fn report(
+    command: &str,
+    lane: LaneKind,
+    engine: EngineKind,
+    mutant: Option<Mutant>,
+    figures: Value,
+) -> Value {
+    let profile = Profile::Quick;
+    let campaign = Campaign { lane, profile, engine, mutant, workload: Workload::Drawn };
     let head = json::Head::new(command, &Subject { campaign, file: None });
     let mut report = serde_json::to_value(&head).unwrap_or_default();
-    if let (Value::Object(report), Value::Object(figures)) = (&mut report, summary.to_json()) {
+    if let (Value::Object(report), Value::Object(figures)) = (&mut report, figures) {
         report.extend(figures);
     }
     report

@@ -2,6 +2,7 @@
 //! Runs one universe from its plan and its tape, and reports what became of it.
 
 mod damage;
+mod disk_faults;
 pub(crate) mod draw;
 mod durable;
 pub(crate) mod news;

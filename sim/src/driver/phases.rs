@@ -108,6 +108,7 @@ impl Universe {
 
     /// Faults stop: every actor is killed, and the storage ends the sessions of dead clients.
     fn heal(&mut self) {
+        self.end_trouble();
         self.end_lives();
         world(|world| {
             world.faults_on = false;

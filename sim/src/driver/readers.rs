@@ -2,7 +2,7 @@
 //! moves anything.
 
 use sluicegate::identity::ExecutionId;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use sluicegate::operations::list::{ExecutionEntry, ExecutionFilter, FlowFilter};
 use sluicegate::state::{Outcome, State};
@@ -44,7 +44,7 @@ impl Universe {
     fn ask_lists(&mut self, flow: &Flow, scope: Scope, number: usize) -> [Shown; 2] {
         let lane = match &self.stores {
             Stores::Model => None,
-            Stores::Sqlite(lane) => Some(Arc::clone(lane)),
+            Stores::Sqlite(lane) => Some(Rc::clone(lane)),
         };
         match lane {
             None => lists(&self.engine(0, ModelStorage { actor: 0 }), flow, scope, number),

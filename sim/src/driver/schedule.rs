@@ -13,6 +13,7 @@ use crate::driver::universe::{End, Life, Universe, id};
 use crate::driver::world::{
     LOCK_TIMEOUT_US, Pending, Permit, SESSION_LIMIT_US, STATEMENT_US, Standing, World, world,
 };
+use crate::faults::Point;
 use crate::invariants::Violation;
 use crate::tape::{Chance, Site};
 
@@ -57,7 +58,10 @@ impl Universe {
                 Picked::Actor(index) => index,
                 Picked::Violation(violation) => return Settled::Ended(End::Violated(*violation)),
                 Picked::Nobody => match self.let_time_pass() {
-                    true => continue,
+                    true => {
+                        self.meet_trouble(Point::Await);
+                        continue;
+                    }
                     false => return Settled::Quiet,
                 },
             };
@@ -220,12 +224,20 @@ impl Universe {
 
     /// One step of one actor: begins its turn, lets time arrive, or meets its statement.
     fn step(&mut self, index: usize) {
+        let pending = world(|world| world.slots[index].pending);
+        self.go_on(index, pending);
+        self.meet_trouble(match pending {
+            Some(Pending::Statement(verb)) => Point::Statement(verb),
+            _ => Point::Await,
+        });
+    }
+
+    fn go_on(&mut self, index: usize, pending: Option<Pending>) {
         if self.actors[index].op.is_none() {
             self.begin_turn(index);
             self.poll(index);
             return;
         }
-        let pending = world(|world| world.slots[index].pending);
         match pending {
             Some(Pending::Statement(verb)) => match self.strike_statement(index, verb) {
                 Struck::Goes(permit) => self.execute(index, permit),

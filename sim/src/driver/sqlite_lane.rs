@@ -1,196 +1,43 @@
-//! The `sqlite` lane: the real backend on a real file, each verb behind the driver's gate. Notes
-//! what a transaction touches and reads it back before the commit, so that the judge sees what the
-//! file holds. Never decides anything.
+//! The `sqlite` lane: the real backend on a simulated disk, each verb behind the driver's gate.
+//! Notes what a transaction touches and reads it back before the commit, so that the judge sees
+//! what the file holds. Never decides anything.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use rusqlite::ErrorCode;
 use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::mutants::{self, Mutant};
-use sluicegate::storage::sqlite::{Offload, SqliteOptions, SqliteStorage};
+use sluicegate::storage::sqlite::SqliteStorage;
 use sluicegate::storage::{
     Attempt, ChangeId, CommitError, Consistency, Edge, EdgeFlip, EdgeKey, EventKey, Execution,
     ExecutionWrite, Flow, Grant, Group, Inserted, NewEvent, NewExecution, ProgressWrite, Request,
     RequestKey, Result, SiblingRequest, Snapshot, Storage, StorageError, StreamHead, Submission,
-    Subscription, Summary, Transaction, Verb, all_readable,
+    Subscription, Summary, Transaction, Verb,
 };
 use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
 
 use crate::database::{Cursor, SessionId, Step};
+use crate::disk::hushed;
 use crate::driver::statement::Statement;
-use crate::driver::world::{Permit, World, storage_clock, world};
-use crate::history::{ActorId, Change, Commit};
-use crate::mirror::Mirror;
+use crate::driver::world::{Permit, World, world};
+use crate::history::{ActorId, Commit};
 
 mod gone;
+mod machine;
 mod read_back;
+mod stored;
 
 use gone::Gone;
 use read_back::read_back;
+use stored::settle;
+
+pub(crate) use machine::SqliteLane;
+pub(crate) use stored::Doubts;
 
 type Backend = <SqliteStorage as Storage>::Transaction;
 type Reader = <SqliteStorage as Storage>::Snapshot;
-
-/// The tables that a universe leaves rows in.
-const TABLES: [&str; 13] = [
-    "submission",
-    "flow",
-    "execution",
-    "edge",
-    "edge_group",
-    "attempt",
-    "event",
-    "flow_change",
-    "flow_summary",
-    "sibling_request",
-    "request",
-    "cancel_backlog",
-    "subscription",
-];
-
-/// One file a thread, emptied between universes.
-pub(crate) struct SqliteLane {
-    storage: SqliteStorage,
-    _directory: tempfile::TempDir,
-}
-
-thread_local! {
-    static LANE: OnceCell<Arc<SqliteLane>> = const { OnceCell::new() };
-}
-
-impl SqliteLane {
-    /// The lane of this thread; its file is made at the first call.
-    pub(crate) fn of_thread() -> std::result::Result<Arc<Self>, String> {
-        LANE.with(|lane| {
-            if let Some(lane) = lane.get() {
-                return Ok(Arc::clone(lane));
-            }
-            let made = Arc::new(Self::make()?);
-            Ok(Arc::clone(lane.get_or_init(|| made)))
-        })
-    }
-
-    fn make() -> std::result::Result<Self, String> {
-        let shm = std::path::Path::new("/dev/shm");
-        let builder = || tempfile::Builder::new().prefix("sluicegate-").to_owned();
-        let directory = match shm.is_dir() {
-            true => builder().tempdir_in(shm),
-            false => builder().tempdir(),
-        };
-        let directory = directory.map_err(|error| format!("temporary directory: {error}"))?;
-        let options = SqliteOptions::file(directory.path().join("flows.db"))
-            .busy_timeout(Duration::ZERO)
-            .offload(Offload::Inline)
-            .connections_max(16)
-            .clock(Arc::new(storage_clock));
-        let storage = SqliteStorage::open(options).map_err(|error| error.to_string())?;
-        Ok(Self { storage, _directory: directory })
-    }
-
-    /// The storage as one actor sees it.
-    pub(crate) fn storage(&self, actor: ActorId) -> GatedStorage {
-        GatedStorage { actor, inner: self.storage.clone() }
-    }
-
-    /// Empties every table.
-    pub(crate) fn wipe(&self) {
-        for table in TABLES {
-            self.execute(&format!("delete from {table}"));
-        }
-        // As in a new file; but its timeline is no choice.
-        self.execute("delete from sqlite_sequence");
-        let head = "update stream_head set timeline = zeroblob(16), last_position = 0, horizon = 0";
-        self.execute(head);
-    }
-
-    /// Deletes every event.
-    pub(crate) fn delete_events(&self) {
-        self.execute("delete from event");
-    }
-
-    pub(crate) fn execute(&self, sql: &str) {
-        assert!(self.try_execute(sql), "no transaction is open between phases");
-    }
-
-    /// False if a transaction is open.
-    pub(crate) fn try_execute(&self, sql: &str) -> bool {
-        let done = self.storage.with_connection(|connection| connection.execute_batch(sql));
-        match done.expect("a connection is free") {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => false,
-            done => {
-                done.expect("the statement is valid");
-                true
-            }
-        }
-    }
-
-    /// Reads the file back and compares it with what the judge knows.
-    pub(crate) fn differs_from_mirror(&self) -> Option<String> {
-        let (flows, attempts, submissions) = world(|world| {
-            let mirror = world.judge.mirror();
-            let flows: Vec<FlowKey> = mirror.flows().iter().map(|flow| flow.key).collect();
-            let attempts: Vec<_> = mirror.attempts().iter().map(|one| one.key).collect();
-            let submissions: Vec<_> =
-                mirror.submissions().iter().map(|one| one.key.clone()).collect();
-            (flows, attempts, submissions)
-        });
-        let mut rows = Commit::default();
-        let mut reader = now(self.storage.snapshot(Consistency::Snapshot)).ok()?;
-        for flow in flows {
-            if let Err(error) = read_flow(&mut reader, flow, &mut rows) {
-                return Some(format!("flow {} cannot be read back: {error}", flow.id));
-            }
-        }
-        drop(reader);
-        let mut transaction = now(self.storage.begin()).ok()?;
-        for key in attempts {
-            rows.attempts.extend(now(transaction.read_attempt(&key)).ok()?);
-        }
-        for key in submissions {
-            rows.submissions.extend(now(transaction.read_submission(&key)).ok()?);
-        }
-        now(transaction.rollback());
-        let database = Mirror::of(&rows);
-        world(|world| world.judge.mirror().differs(&database)).or_else(|| self.left_behind())
-    }
-
-    /// A table that holds rows which the judge does not know, as when a flow leaves some behind.
-    fn left_behind(&self) -> Option<String> {
-        let known = world(|world| world.judge.mirror().counts());
-        let differs = |(table, known): &(&str, usize)| {
-            let sql = format!("select count(*) from {table}");
-            let count = |connection: &rusqlite::Connection| -> rusqlite::Result<u32> {
-                connection.query_row(&sql, [], |row| row.get(0))
-            };
-            let stored = self.storage.with_connection(count);
-            let stored = stored.expect("a connection is free").expect("the table is there");
-            (stored as usize != *known)
-                .then(|| format!("{table}: {known} rows known, {stored} stored"))
-        };
-        known.iter().find_map(differs)
-    }
-}
-
-fn read_flow(reader: &mut Reader, flow: FlowKey, rows: &mut Commit) -> Result<()> {
-    let new = |after| Change { before: None, after: Some(after) };
-    rows.flows.extend(now(reader.describe_flow(&flow))?.map(new));
-    let summary = now(reader.describe_summary(&flow))?;
-    rows.summaries.extend(summary.map(|row| Change { before: None, after: Some(row) }));
-    let views = all_readable(now(reader.describe_executions(&flow))?)?;
-    rows.executions
-        .extend(views.into_iter().map(|view| Change { before: None, after: Some(view.execution) }));
-    let groups = all_readable(now(reader.describe_groups(&flow))?)?;
-    rows.groups.extend(groups.into_iter().map(|row| Change { before: None, after: Some(row) }));
-    let edges = all_readable(now(reader.describe_edges(&flow))?)?;
-    rows.edges.extend(edges.into_iter().map(|row| Change { before: None, after: Some(row) }));
-    Ok(())
-}
 
 /// The answer of a backend that works inline: its futures are ready at once.
 fn now<T>(future: impl Future<Output = T>) -> T {
@@ -216,10 +63,17 @@ impl World {
 }
 
 /// The SQLite storage as one actor sees it.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) struct GatedStorage {
     actor: ActorId,
-    inner: SqliteStorage,
+}
+
+impl GatedStorage {
+    /// What its process has open, or opens now.
+    fn opened(self) -> Result<SqliteStorage> {
+        let lane = SqliteLane::of_thread().map_err(|why| StorageError::Unavailable(why.into()))?;
+        lane.opened(self.actor)
+    }
 }
 
 /// A transaction behind the gate.
@@ -233,6 +87,7 @@ pub(crate) struct GatedTransaction {
 /// A reader behind the gate.
 pub(crate) struct GatedSnapshot {
     actor: ActorId,
+    storage: SqliteStorage,
     inner: Reader,
 }
 
@@ -241,16 +96,16 @@ impl Storage for GatedStorage {
     type Snapshot = GatedSnapshot;
 
     async fn begin(&self) -> Result<GatedTransaction> {
-        let actor = self.actor;
-        let inner = self.inner.clone();
+        let (this, actor) = (*self, self.actor);
         let run = move |world: &mut World, _: &mut Cursor, _: &Permit| {
             // A file has one writer; the busy handler of the others waits for it.
             let shares = mutants::active() == Some(Mutant::P49);
             if world.writer.is_some() && !shares {
                 return Step::Wait;
             }
-            let opened = now(inner.begin());
-            Step::Done(opened.map(|opened| {
+            let opened = this.opened().and_then(|inner| Ok((now(inner.begin())?, inner)));
+            Step::Done(opened.map(|(mut opened, inner)| {
+                settle(world, &inner, &mut opened);
                 world.writer = Some(actor);
                 world.sessions = world.sessions.wrapping_add(1);
                 world.slots[usize::from(actor)].session = Some(world.sessions);
@@ -263,8 +118,9 @@ impl Storage for GatedStorage {
     }
 
     async fn snapshot(&self, consistency: Consistency) -> Result<GatedSnapshot> {
-        let inner = now(self.inner.snapshot(consistency))?;
-        Ok(GatedSnapshot { actor: self.actor, inner })
+        let storage = self.opened()?;
+        let inner = now(storage.snapshot(consistency))?;
+        Ok(GatedSnapshot { actor: self.actor, storage, inner })
     }
 }
 
@@ -378,8 +234,9 @@ macro_rules! gate {
 
         impl Snapshot for GatedSnapshot {
             $(async fn $sm(&mut self $(, $sa: &$sty)?) -> Result<$sr> {
-                let inner = &mut self.inner;
-                let run = |_: &mut World, _: &mut Cursor, _: &Permit| {
+                let (storage, inner) = (&self.storage, &mut self.inner);
+                let run = |world: &mut World, _: &mut Cursor, _: &Permit| {
+                    settle_before_read(world, storage);
                     Step::Done(now(inner.$sm($($sa)?)))
                 };
                 Statement::new(self.actor, None, Verb::$sv, run).await
@@ -520,6 +377,19 @@ impl Note for Touched {
     }
 }
 
+/// What a reader may see is known before it reads. A writer at work has seen to that as it began.
+fn settle_before_read(world: &mut World, storage: &SqliteStorage) {
+    if world.writer.is_some() || !world.doubts.are_open() {
+        return;
+    }
+    hushed(|| {
+        if let Ok(mut transaction) = now(storage.begin()) {
+            settle(world, storage, &mut transaction);
+            now(transaction.rollback());
+        }
+    });
+}
+
 /// Reads back what was touched, commits, and hands it to the judge.
 fn commit(
     world: &mut World,
@@ -534,14 +404,19 @@ fn commit(
         world.abort(session, actor);
         return Err(CommitError::Unknown);
     }
-    let read = read_back(world, &mut backend, touched);
+    let read = hushed(|| read_back(world, &mut backend, touched));
     let committed = match read {
         Ok(()) => now(backend.commit()),
         Err(error) => Err(error.into()),
     };
     world.abort(session, actor);
+    if committed == Err(CommitError::Unknown) && touched.wrote() {
+        let commit = std::mem::take(&mut world.commit);
+        world.doubts.add(actor, commit);
+    }
     committed?;
     if touched.wrote() {
+        world.doubts.overtaken();
         world.committed(actor);
     }
     match permit {

@@ -93,6 +93,12 @@ impl Universe {
                 Struck::Goes(Permit::Run)
             }
             FaultKind::PoisonWork => self.poison(index, Point::Statement(verb)),
+            kind if kind.trouble().is_some() => {
+                if let Some(trouble) = kind.trouble() {
+                    Self::arm(kind, trouble, Point::Statement(verb));
+                }
+                Struck::Goes(Permit::Run)
+            }
             kind if kind.damages() => {
                 self.damage(kind, Point::Statement(verb));
                 Struck::Goes(Permit::Run)

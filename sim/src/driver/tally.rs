@@ -84,6 +84,9 @@ sometimes! {
     Progressed "a worker's progress was stored";
     ProgressOvertaken "progress that was behind changed nothing";
     ProgressFenced "progress of an attempt that was over was refused";
+    UnsyncedLost "a power cut lost what was written and not synced";
+    SectorTorn "a power cut tore a sector";
+    FailedCommitApplied "a commit that had failed was found applied";
     DroppedWriter "an actor whose destructor writes was killed";
 }
 

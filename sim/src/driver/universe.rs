@@ -3,6 +3,7 @@
 
 use crate::actors::reaping::Reaping;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use sluicegate::flow::{Additions, Limits, ValidFlow};
@@ -111,7 +112,7 @@ pub(crate) struct Actor {
 #[derive(Clone)]
 pub(crate) enum Stores {
     Model,
-    Sqlite(Arc<SqliteLane>),
+    Sqlite(Rc<SqliteLane>),
 }
 
 /// Runs universes on this thread, one after the other.
@@ -214,7 +215,7 @@ impl Universe {
             world.tally.universes += 1;
         });
         if let Stores::Sqlite(lane) = &self.stores {
-            lane.wipe();
+            lane.begin_universe(plan.disk.as_ref());
         }
         self.actors = cast(&plan);
         self.sweeps = Sweeps::All;

@@ -15,6 +15,7 @@ use crate::database::{Database, SessionId};
 use crate::driver::draw::First;
 use crate::driver::durable::Lagging;
 use crate::driver::news::News;
+use crate::driver::sqlite_lane::Doubts;
 use crate::driver::tally::{Sometimes, Tally};
 use crate::driver::trace::Trace;
 use crate::faults::{FaultKind, Point, Strikes};
@@ -138,6 +139,8 @@ pub(crate) struct World {
     pub(crate) commits: Commits,
     /// What is on the disk, while that is not everything.
     pub(crate) lagging: Option<Box<Lagging>>,
+    /// What is not known of a file after trouble with its disk.
+    pub(crate) doubts: Doubts,
     pub(crate) lingering: Vec<Lingering>,
     pub(crate) late: Vec<LateNotice>,
     /// First actor and number of the dispatchers, which notifications wake.
@@ -214,6 +217,7 @@ impl World {
             reaping: Vec::new(),
             commits: Commits::Synchronous,
             lagging: None,
+            doubts: Doubts::default(),
             lingering: Vec::new(),
             late: Vec::new(),
             dispatchers: 0..0,
@@ -270,6 +274,7 @@ impl World {
         self.reaping.resize(actors, Reaping::default());
         self.commits = plan.commits;
         self.lagging = None;
+        self.doubts.clear();
         self.lingering.clear();
         self.late.clear();
         let first = usize::from(cast.clients + cast.workers);

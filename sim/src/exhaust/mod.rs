@@ -1,7 +1,8 @@
 //! Exhaustive runs: every flow up to a size, every fault point and kind up to a number of faults,
 //! every schedule up to a number of deviations, every outcome. Splits flows among threads and sums
-//! up; the universes themselves are the driver's.
+//! up; the universes themselves are the driver's. `disk.rs` does it over operations on a disk.
 
+pub mod disk;
 pub(crate) mod explore;
 pub mod graphs;
 pub(crate) mod memo;
@@ -146,6 +147,7 @@ impl Settings {
             progress: false,
             ambushes: false,
             leases: None,
+            disk: None,
             heal_after: 0,
             odds: Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
             counting: true,

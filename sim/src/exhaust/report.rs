@@ -36,7 +36,7 @@ impl Summary {
     }
 }
 
-fn finding_json(finding: &Finding) -> Value {
+pub(super) fn finding_json(finding: &Finding) -> Value {
     json!({
         "flow": finding.graph,
         "invariant": name(&finding.outcome.end),
@@ -46,7 +46,7 @@ fn finding_json(finding: &Finding) -> Value {
     })
 }
 
-fn message(end: &End) -> &str {
+pub(super) fn message(end: &End) -> &str {
     match end {
         End::Violated(violation) => &violation.message,
         End::Livelock(message) | End::Strayed(message) => message,

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use sluicegate::storage::{Contention, Kind, Verb};
 
+use crate::disk::Trouble;
 use crate::plan::LaneKind;
 
 macro_rules! faults {
@@ -73,6 +74,11 @@ faults! {
     EventDeleted "event_deleted" Every "the row of an event is deleted";
     RequestDeleted "request_deleted" Every "the row by which a join asks for cancels is deleted";
     PoisonWork "poison_work" Every "an execution kills its worker, and whoever gets it next";
+    PowerCut "power_cut" Sqlite "the power goes at an operation on the disk";
+    ProcessCrash "process_crash" Sqlite "a process dies at an operation on the disk";
+    IoError "io_error" Sqlite "operations on the disk fail";
+    DiskFull "disk_full" Sqlite "the disk is full";
+    FsyncLies "fsync_lies" Sqlite "a sync fails, and those after it do not write what it had to";
 }
 
 /// Where a fault strikes.
@@ -149,7 +155,13 @@ impl FaultKind {
             | Self::PoisonWork
             | Self::DatabaseCrash => answered || point == Await,
             Self::StatementTimeout => answered || matches!(point, Wait(_)),
-            Self::Serialization => answered,
+            // Those of the disk strike at an operation of this statement, or of one that follows.
+            Self::Serialization
+            | Self::PowerCut
+            | Self::ProcessCrash
+            | Self::IoError
+            | Self::DiskFull
+            | Self::FsyncLies => answered,
             Self::Deadlock | Self::LockTimeout => match point {
                 Statement(verb) => matches!(verb.descriptor().kind, Kind::Lock | Kind::Insert),
                 point => matches!(point, Wait(_)),
@@ -176,7 +188,24 @@ impl FaultKind {
 
     /// True if there may be nothing that it can strike: whoever carries it out tells of it then.
     pub fn needs_a_target(self) -> bool {
-        self.damages() || self == Self::PoisonWork
+        self.damages() || self == Self::PoisonWork || self.trouble().is_some()
+    }
+
+    /// What goes wrong with an operation on the disk, if that is what it is.
+    pub(crate) fn trouble(self) -> Option<Trouble> {
+        Some(match self {
+            Self::PowerCut => Trouble::PowerCut,
+            Self::ProcessCrash => Trouble::ProcessCrash,
+            Self::IoError => Trouble::IoError,
+            Self::DiskFull => Trouble::DiskFull,
+            Self::FsyncLies => Trouble::FsyncLies,
+            _ => return None,
+        })
+    }
+
+    /// The kinds that strike at operations on the disk, in the order of the table.
+    pub(crate) fn of_the_disk() -> impl Iterator<Item = FaultKind> {
+        Self::ALL.iter().copied().filter(|kind| kind.trouble().is_some())
     }
 
     /// True if it comes to the same there as another fault does elsewhere, so that a count leaves

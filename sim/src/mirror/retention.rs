@@ -152,7 +152,7 @@ impl Mirror {
     }
 
     /// How many rows there are, by table; events, which a fault may delete, are left out.
-    pub fn counts(&self) -> [(&'static str, usize); 10] {
+    pub fn counts(&self) -> [(&'static str, usize); 11] {
         [
             ("submission", self.submissions.rows.len()),
             ("flow", self.flows.rows.len()),
@@ -160,6 +160,7 @@ impl Mirror {
             ("edge", self.edges.rows.len()),
             ("edge_group", self.groups.rows.len()),
             ("attempt", self.attempts.rows.len()),
+            ("event", self.events_left().count()),
             ("flow_summary", self.summaries.rows.len()),
             ("sibling_request", self.sibling_requests.rows.len()),
             ("request", self.requests.rows.len()),

@@ -86,7 +86,7 @@ pub struct Listing {
 pub fn listing() -> Listing {
     let lane = |lane| match lane {
         LaneKind::Model => "the simulated Postgres, in memory",
-        LaneKind::Sqlite => "the SQLite backend on a file",
+        LaneKind::Sqlite => "the SQLite backend on a disk that may fail",
     };
     let engine = |engine| match engine {
         EngineKind::Sluicegate => "the engine of this repository",

@@ -72,6 +72,7 @@ pub struct SqliteOptions {
     partitions: PartitionCount,
     busy_timeout: Duration,
     connections_max: usize,
+    checkpoint_pages: Option<u32>,
     offload: Offload,
     migrations: Migrations,
     steps: Arc<[Migration]>,
@@ -92,6 +93,7 @@ impl SqliteOptions {
             partitions: PartitionCount::default(),
             busy_timeout: BUSY_TIMEOUT,
             connections_max: CONNECTIONS_MAX,
+            checkpoint_pages: None,
             offload: Offload::default(),
             migrations: Migrations::default(),
             steps: MIGRATIONS.into(),
@@ -143,6 +145,15 @@ impl SqliteOptions {
     pub fn connections_max(mut self, count: usize) -> Self {
         assert!(count > 0, "a storage needs a connection");
         self.connections_max = count;
+        self
+    }
+
+    /// Pages of the write-ahead log from which on a commit also writes them back to the file, at
+    /// least 1; otherwise what SQLite was built with, 1000. Readers may put that off.
+    #[must_use]
+    pub fn checkpoint_pages(mut self, pages: u32) -> Self {
+        assert!(pages > 0, "a log that is never written back grows for ever");
+        self.checkpoint_pages = Some(pages);
         self
     }
 

@@ -21,6 +21,14 @@ const WAL_TRIES_MAX: usize = 8;
 /// Prepared statements kept by a connection: every verb, with room to grow.
 const STATEMENTS_MAX: usize = 128;
 
+/// Puts a commit on the disk before it is acknowledged; on macOS `fsync` alone is not enough.
+fn synchronous() -> &'static str {
+    match mutated!(S31) {
+        true => "pragma synchronous = normal",
+        false => "pragma synchronous = full; pragma fullfsync = on",
+    }
+}
+
 /// Opens a transaction as the only writer.
 fn begin_as_writer() -> &'static str {
     if mutated!(P49) { "begin" } else { "begin immediate" }
@@ -322,15 +330,29 @@ fn admit(connection: &Connection, options: &SqliteOptions) -> Result<()> {
     write_ahead(connection, options)?;
     let readied = || {
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-        // A commit is on the disk before it is acknowledged; on macOS `fsync` alone is not enough.
-        connection.execute_batch("pragma synchronous = full; pragma fullfsync = on")?;
+        connection.execute_batch(synchronous())?;
+        if let Some(pages) = options.checkpoint_pages {
+            connection.execute_batch(&format!("pragma wal_autocheckpoint = {pages}"))?;
+        }
         // Plans depend on the SQL alone, never on the values bound to it; otherwise a statement
         // that compares a parameter with the condition of a partial index is compiled at every run.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+        if !options.is_memory() && !mutated!(S32) {
+            sync_recovered(connection)?;
+        }
         Ok(())
     };
     readied().map_err(|e: rusqlite::Error| error::of_verb(&e))
+}
+
+/// Puts on the disk what recovery has found in the log. Who wrote it may have died before its sync,
+/// and whoever reads it may acknowledge it.
+///
+/// A checkpoint syncs the log first. A passive one waits for nobody; where another connection is at
+/// one, that one has synced the log or is about to.
+fn sync_recovered(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()))
 }
 
 /// Readers beside the writer need a WAL; a memory database has neither.
@@ -338,8 +360,13 @@ fn write_ahead(connection: &Connection, options: &SqliteOptions) -> Result<()> {
     if options.is_memory() {
         return Ok(());
     }
+    // The switch commits after its row: one that fails there has named the mode that it did not
+    // reach.
     let switch = || -> rusqlite::Result<String> {
-        connection.query_row("pragma journal_mode = wal", [], |row| row.get(0))
+        let mut statement = connection.prepare("pragma journal_mode = wal")?;
+        let modes = statement.query_map([], |row| row.get(0))?;
+        let modes: Vec<String> = modes.collect::<rusqlite::Result<_>>()?;
+        Ok(modes.concat())
     };
     for _ in 0..WAL_TRIES_MAX {
         let mode = match switch().map_err(|e| error::of_verb(&e)) {

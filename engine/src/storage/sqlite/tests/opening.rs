@@ -231,3 +231,13 @@ fn the_schema_refuses_rows_that_no_engine_writes() {
         }
     });
 }
+
+#[test]
+fn a_log_is_written_back_from_as_many_pages_on_as_the_options_say() {
+    let directory = TempDir::new().unwrap();
+    let pages = |options: SqliteOptions| -> u32 {
+        value(&SqliteStorage::open(options).unwrap(), "pragma wal_autocheckpoint")
+    };
+    assert_eq!(pages(in_file(&directory)), 1_000);
+    assert_eq!(pages(in_file(&directory).checkpoint_pages(7)), 7);
+}
