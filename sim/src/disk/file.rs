@@ -105,26 +105,29 @@ impl File {
         for sector in dirty.iter() {
             let range = bytes(sector, self.cached.len());
             let length = range.len();
-            let arrives = match fates.of_sector() {
-                Fate::Lost => {
-                    damage.lost += 1;
-                    continue;
-                }
-                Fate::Kept => 0..length,
+            let fate = fates.of_sector();
+            // The last sector of a file may be a short one.
+            let arrives = match fate {
+                Fate::Kept | Fate::Garbled => 0..length,
                 Fate::TornAfter(middle) => 0..middle.min(length),
                 Fate::TornBefore(middle) => middle.min(length)..length,
-                Fate::Garbled => 0..0,
+                Fate::Lost => 0..0,
             };
+            if arrives.is_empty() {
+                damage.lost += 1;
+                continue;
+            }
             if after.len() < range.end {
                 after.resize(range.end, 0);
             }
-            let garbled = arrives.is_empty();
+            if fate == Fate::Garbled {
+                after[range].fill_with(|| fates.garbage());
+                damage.torn += 1;
+                continue;
+            }
             damage.torn += u32::from(arrives.len() < length);
             let arrived = range.start + arrives.start..range.start + arrives.end;
             after[arrived.clone()].copy_from_slice(&self.cached[arrived]);
-            if garbled {
-                after[range].fill_with(|| fates.garbage());
-            }
         }
         if self.cached.len() != after.len() && fates.arrives() {
             let length =
@@ -178,6 +181,19 @@ mod tests {
         assert_eq!(file.content()[32 * 512..], [1; 32 * 512]);
         let mut sectors = file.content()[..32 * 512].chunks(512);
         assert!(sectors.any(|sector| sector.contains(&1) && sector.contains(&2)));
+    }
+
+    #[test]
+    fn a_write_that_is_torn_leaves_the_bytes_beside_it_alone_where_the_device_says_so() {
+        for number in 0..200 {
+            let mut file = written(&[1; 600]);
+            file.sync();
+            file.write(&[2; 20], 600);
+            let mut choices = [2, number].into_iter();
+            let mut fates = Fates::chosen(&mut |_| choices.next().unwrap(), false);
+            file.cut(&mut fates, &mut Damage::default());
+            assert_eq!(file.content()[..600], [1; 600], "{number}");
+        }
     }
 
     #[test]
