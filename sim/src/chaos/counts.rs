@@ -12,6 +12,9 @@ use super::database::{Database, PostgresPlace, SqlitePlace};
 
 /// Longest wait for a writer of the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// An execution for which nothing is left to be done.
+const DRAINED_POSTGRES: &str = "state >= 4 and propagated";
+const DRAINED_SQLITE: &str = "state >= 4 and propagated = 1";
 
 /// Leases that a process holds.
 pub(super) async fn leases(database: &Database, instance: &str) -> Result<i64, String> {
@@ -26,10 +29,21 @@ pub(super) async fn open(database: &Database, namespace: &str) -> Result<i64, St
 /// Executions of a tenant that are not terminal and propagated.
 pub(super) async fn undrained(database: &Database, namespace: &str) -> Result<i64, String> {
     let drained = match database {
-        Database::Postgres(_) => "state >= 4 and propagated",
-        Database::Sqlite(_) => "state >= 4 and propagated = 1",
+        Database::Postgres(_) => DRAINED_POSTGRES,
+        Database::Sqlite(_) => DRAINED_SQLITE,
     };
     count(database, &format!("namespace = '{namespace}' and not ({drained})")).await
+}
+
+/// Executions of a flow that are not terminal and propagated.
+pub(super) async fn undrained_of(database: &Database, flow: FlowId) -> Result<i64, String> {
+    let filter = match database {
+        Database::Postgres(_) => format!("flow = '{}' and not ({DRAINED_POSTGRES})", flow.0),
+        Database::Sqlite(_) => {
+            format!("flow = x'{}' and not ({DRAINED_SQLITE})", flow.0.simple())
+        }
+    };
+    count(database, &filter).await
 }
 
 /// Flows of other tenants than this one.

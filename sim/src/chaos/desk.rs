@@ -11,6 +11,7 @@ use sluicegate::environment::Environment;
 use sluicegate::flow::{Additions, EdgeSpec, ValidFlow};
 use sluicegate::identity::{ExecutionId, FlowId};
 use sluicegate::operations::cancel::CancelledExecution;
+use sluicegate::operations::give_up::GivenUp;
 use sluicegate::policy::JoinPolicy;
 use sluicegate::state::ClosePolicy;
 use sluicegate::storage::boxed::BoxStorage;
@@ -105,7 +106,7 @@ impl Desk {
                 Err(error) => {
                     let erred = |error: EngineError| {
                         let (call, error) = (name.to_owned(), error.to_string());
-                        Entry::Erred { flow: Some(flow), call, error }
+                        Entry::Erred { flow: Some(flow), call, error, unreadable: None }
                     };
                     let entry = match (error, refused) {
                         (EngineError::Refused(_), Some(entry)) => entry,
@@ -142,6 +143,19 @@ impl Desk {
             Some(CancelledExecution::AlreadyEnded(outcome)) => Some(codes::outcome(outcome)),
         };
         self.ledger.write(&Entry::ExecutionCancelled { flow, execution, had_ended });
+    }
+
+    /// Gives up an execution whose row cannot be read; false if there was no reply.
+    pub(super) async fn give_up(&self, flow: FlowId, execution: ExecutionId) -> bool {
+        let request = self.engine.request_id();
+        let call = || self.engine.give_up(execution, "chaos", request);
+        let Some(reply) = self.reply((flow, "give_up"), None, call).await else { return false };
+        let had_ended = match reply {
+            GivenUp::Failed => None,
+            GivenUp::Kept(outcome) => Some(codes::outcome(outcome)),
+        };
+        self.ledger.write(&Entry::GivenUp { flow, execution, had_ended });
+        true
     }
 
     /// Extends a flow, which may refuse it: some of it may no longer wait.

@@ -11,11 +11,12 @@ use rand_chacha::rand_core::Rng;
 use tokio::time::sleep;
 
 use super::database::Database;
+use super::desk::Desk;
 use super::disk::Disk;
 use super::fleet::Fleet;
 use super::ledger::{self, Book, Entry};
 use super::proxy::Proxy;
-use super::{LEASE, TICK, counts, postgres, sqlite};
+use super::{LEASE, TICK, counts, postgres, spoil, sqlite};
 use crate::postgres::Provided;
 use crate::real_lane::RealLane;
 
@@ -50,8 +51,12 @@ pub(super) struct Field {
     pub(super) disk: Result<Disk, String>,
     pub(super) fleet: Fleet,
     pub(super) client: Option<Proxy>,
+    /// Who gives up what cannot be read.
+    pub(super) operator: Desk,
+    pub(super) seed: u64,
     pub(super) random: ChaCha8Rng,
     pub(super) ledgers: PathBuf,
+    pub(super) round: u32,
     pub(super) namespace: String,
 }
 
@@ -80,6 +85,7 @@ static POSTGRES: &[Fault] = &[
     KILL,
     PAUSE,
     SKEW,
+    spoil::SPOILT,
     postgres::TERMINATE,
     postgres::RESTART,
     postgres::CUT,
@@ -90,7 +96,8 @@ static POSTGRES: &[Fault] = &[
     postgres::DISK_FULL,
 ];
 
-static SQLITE: &[Fault] = &[KILL, PAUSE, SKEW, sqlite::LOCK_HOLDER, sqlite::DISK_FULL];
+static SQLITE: &[Fault] =
+    &[KILL, PAUSE, SKEW, spoil::SPOILT, sqlite::LOCK_HOLDER, sqlite::DISK_FULL];
 
 /// The faults of a lane.
 pub(super) fn table(lane: RealLane) -> &'static [Fault] {

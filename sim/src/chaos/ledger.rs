@@ -131,8 +131,13 @@ pub(super) enum Entry {
     Replayed { flow: FlowId, scope: Scope, members: Vec<ExecutionId> },
     /// A call of a flow was given up without an answer: it may have taken effect.
     Unanswered { flow: FlowId, call: String },
-    /// A call, of a flow if it names one, was answered with what its plan does not allow.
-    Erred { flow: Option<FlowId>, call: String, error: String },
+    /// A value that no engine writes is about to be put into the row of an execution.
+    Spoilt { execution: ExecutionId },
+    /// An execution was given up: it failed, or had ended with that code.
+    GivenUp { flow: FlowId, execution: ExecutionId, had_ended: Option<u8> },
+    /// A call, of a flow if it names one, was answered with what its plan does not allow, or came
+    /// upon an execution that cannot be read.
+    Erred { flow: Option<FlowId>, call: String, error: String, unreadable: Option<ExecutionId> },
     /// A consumer of the feed was opened, to go on from its stored cursor.
     Opened,
     /// An event was handed over.

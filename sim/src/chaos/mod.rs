@@ -20,6 +20,7 @@ mod report;
 mod retire;
 mod round;
 mod rows;
+mod spoil;
 mod sqlite;
 mod ticks;
 mod visit;
@@ -50,6 +51,7 @@ use crate::report::progress::Stopwatch;
 use crate::report::{complain, json, print, reproduction};
 use client::Client;
 use database::{Database, PostgresPlace, SqlitePlace};
+use desk::Desk;
 use disk::{Disk, Home};
 use faults::Field;
 use fleet::{Common, Fleet};
@@ -219,6 +221,7 @@ async fn scene(request: &Request, home: &Home) -> Result<Scene, String> {
         directory: directory.to_owned(),
     };
     let fleet = Fleet::start(common, WORKERS)?;
+    let operator = Desk::new(&storage, directory, "operator", 0)?;
     let submitter = Client::new(&storage, database.clone(), request.seed, directory)?;
     Ok(Scene {
         lane: request.lane,
@@ -235,8 +238,11 @@ async fn scene(request: &Request, home: &Home) -> Result<Scene, String> {
             disk,
             fleet,
             client,
+            operator,
+            seed: request.seed,
             random: ChaCha8Rng::seed_from_u64(request.seed),
             ledgers: directory.to_owned(),
+            round: 0,
             namespace: String::new(),
         },
     })

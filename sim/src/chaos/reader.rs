@@ -167,7 +167,7 @@ impl Reader {
     async fn failed(&self, call: &str, error: &EngineError) {
         if !error.is_transient() {
             let (call, error) = (call.to_owned(), error.to_string());
-            self.desk.write(&Entry::Erred { flow: None, call, error });
+            self.desk.write(&Entry::Erred { flow: None, call, error, unreadable: None });
         }
         self.desk.pause(LOOK_AFTER).await;
     }

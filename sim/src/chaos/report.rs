@@ -29,6 +29,7 @@ static ACTS: &[&str] = &[
     "policies",
     "tags",
     "replays",
+    "given_up",
     "grants",
     "inputs",
     "completes",
@@ -376,6 +377,7 @@ fn word(entry: &Entry) -> Option<&'static str> {
         Entry::Tagged { .. } => "tags",
         Entry::Replayed { members, .. } if members.is_empty() => "empty_replays",
         Entry::Replayed { .. } => "replays",
+        Entry::GivenUp { .. } => "given_up",
         Entry::NotExtended { .. } | Entry::PolicyKept { .. } => "refusals",
         Entry::Unanswered { .. } => "unanswered_calls",
         Entry::Granted { .. } => "grants",
@@ -397,7 +399,10 @@ fn word(entry: &Entry) -> Option<&'static str> {
         Entry::Opened => "consumers",
         Entry::Handed(_) => "events",
         Entry::Acknowledged { .. } => "acknowledgements",
-        Entry::Answered { .. } | Entry::Erred { .. } | Entry::Called { .. } => return None,
+        Entry::Answered { .. }
+        | Entry::Erred { .. }
+        | Entry::Called { .. }
+        | Entry::Spoilt { .. } => return None,
     })
 }
 

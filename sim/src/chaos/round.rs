@@ -128,7 +128,7 @@ impl Scene {
         round: u32,
         say: &mut impl FnMut(&str),
     ) -> Result<Outcome, String> {
-        self.field.namespace = work::namespace(round);
+        (self.field.round, self.field.namespace) = (round, work::namespace(round));
         let mut outcome = Outcome::default();
         self.retire(&mut outcome).await?;
         if !outcome.violations.is_empty() {

@@ -62,8 +62,12 @@ async fn read<T, F: Future<Output = Result<T, EngineError>>>(
             Err(error) if error.is_transient() => desk.pause(super::desk::REPEAT_AFTER).await,
             Ok(_) => return,
             Err(error) => {
-                let (call, error) = (call.to_owned(), error.to_string());
-                return desk.write(&Entry::Erred { flow: Some(flow), call, error });
+                let unreadable = match error {
+                    EngineError::Unreadable { execution, .. } => Some(execution),
+                    _ => None,
+                };
+                let (flow, call, error) = (Some(flow), call.to_owned(), error.to_string());
+                return desk.write(&Entry::Erred { flow, call, error, unreadable });
             }
         }
     }

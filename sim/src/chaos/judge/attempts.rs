@@ -52,7 +52,8 @@ fn goes_on(row: &Execution, past: &Attempt, next: &Attempt) -> bool {
 
 /// What ends an execution without asking anybody who waits.
 fn ends_a_suspension(cause: Option<Cause>) -> bool {
-    matches!(cause, Some(Cause::Deadline | Cause::Operator | Cause::Flow | Cause::Sibling))
+    let ends = [Cause::Deadline, Cause::Operator, Cause::Flow, Cause::Sibling, Cause::Unreadable];
+    cause.is_some_and(|cause| ends.contains(&cause))
 }
 
 pub(super) fn progress_is_what_an_attempt_said(evidence: &Evidence<'_>) -> Verdict {

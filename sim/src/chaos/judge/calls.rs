@@ -1,6 +1,6 @@
 //! What must hold of the calls that change a flow: submits, cancels, extensions, policies, tags.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sluicegate::identity::{ExecutionId, FlowId};
 use sluicegate::policy::JoinPolicy;
@@ -24,6 +24,13 @@ pub(super) fn kept(evidence: &Evidence<'_>, entry: &Entry) -> Option<(bool, Opti
         Entry::ExecutionCancelled { flow, execution, had_ended } => {
             let kept = match had_ended {
                 None => was_cancelled(evidence, *execution, Cause::Operator),
+                Some(code) => evidence.end_of(*execution, 0).map(codes::outcome) == Some(*code),
+            };
+            (kept, flow)
+        }
+        Entry::GivenUp { flow, execution, had_ended } => {
+            let kept = match had_ended {
+                None => was_given_up(evidence, *execution),
                 Some(code) => evidence.end_of(*execution, 0).map(codes::outcome) == Some(*code),
             };
             (kept, flow)
@@ -72,6 +79,16 @@ fn was_cancelled(evidence: &Evidence<'_>, id: ExecutionId, cause: Cause) -> bool
         })
 }
 
+/// The only life of an execution has failed for that reason: nothing spoilt is replayed.
+fn was_given_up(evidence: &Evidence<'_>, id: ExecutionId) -> bool {
+    let failed = State::Terminal(Outcome::Failed);
+    evidence.end_of(id, 0) == Some(Outcome::Failed)
+        && evidence
+            .executions
+            .get(&id)
+            .is_some_and(|row| row.state == failed && row.cause == Some(Cause::Unreadable))
+}
+
 fn extended(
     evidence: &Evidence<'_>,
     flow: FlowId,
@@ -117,8 +134,17 @@ pub(super) fn extensions_are_whole(evidence: &Evidence<'_>) -> Verdict {
 }
 
 pub(super) fn calls_are_answered_as_planned(evidence: &Evidence<'_>) -> Verdict {
+    let spoilt: BTreeSet<ExecutionId> = evidence
+        .entries()
+        .filter_map(|(_, entry)| match entry {
+            Entry::Spoilt { execution } => Some(*execution),
+            _ => None,
+        })
+        .collect();
     for (book, entry) in evidence.entries() {
-        if let Entry::Erred { flow, .. } = entry {
+        if let Entry::Erred { flow, unreadable, .. } = entry
+            && unreadable.is_none_or(|id| !spoilt.contains(&id))
+        {
             let message = format!("{book} was told {entry:?}");
             return Err(Finding { message, flow: *flow });
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sluicegate::state::State;
+use sluicegate::state::{Cause, State};
 use sluicegate::storage::{Attempt, AttemptEnd, Execution, Reported};
 use sluicegate::time::Timestamp;
 
@@ -137,7 +137,9 @@ pub(super) fn ends_are_as_reported(evidence: &Evidence<'_>) -> Verdict {
 /// The backoff after a failure lies between the end of an attempt and the grant of the next, and so
 /// does the delay that the end of an attempt led to.
 fn waited(row: &Execution, past: &Attempt, next: &Attempt) -> bool {
-    let retried = matches!(past.end, AttemptEnd::FailedRetryable | AttemptEnd::Expired);
+    // Who was given up has lost the policy that its attempts were delayed by.
+    let retried = matches!(past.end, AttemptEnd::FailedRetryable | AttemptEnd::Expired)
+        && row.cause != Some(Cause::Unreadable);
     let delay = row.retry.backoff.delay(row.id, past.key.attempt);
     let told = match past.reported {
         Reported::Requeued { delay_us } => Timestamp(past.ended_at.0.saturating_add(delay_us)),

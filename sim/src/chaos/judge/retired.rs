@@ -71,6 +71,7 @@ impl Past {
             | Entry::ExecutionCancelled { flow, .. }
             | Entry::Tagged { flow, .. }
             | Entry::Replayed { flow, .. }
+            | Entry::GivenUp { flow, .. }
             | Entry::Unanswered { flow, .. } => self.flows.contains(flow),
             Entry::Granted { lease }
             | Entry::Passed { lease, .. }
@@ -82,6 +83,7 @@ impl Past {
             Entry::Began { .. }
             | Entry::Called { .. }
             | Entry::Erred { .. }
+            | Entry::Spoilt { .. }
             | Entry::Opened
             | Entry::Handed(_)
             | Entry::Acknowledged { .. }

@@ -114,5 +114,37 @@ fn a_tag_that_is_lost_or_taken_back_is_seen() {
 #[test]
 fn an_answer_that_no_plan_allows_is_seen() {
     let (call, error) = ("extend".to_owned(), "a conflict".to_owned());
-    check_told("I16", Entry::Erred { flow: Some(key().id), call, error });
+    let erred = |unreadable| Entry::Erred {
+        flow: Some(key().id),
+        call: call.clone(),
+        error: error.clone(),
+        unreadable,
+    };
+    check_told("I16", erred(None));
+    check_told("I16", erred(Some(id("a"))));
+    let spoilt = Entry::Spoilt { execution: id("a") };
+    assert_eq!(judge(&sound(), vec![spoilt, erred(Some(id("a")))]), [], "it was spoilt");
+}
+
+/// `a` failed because it could not be read.
+fn given_up(rows: &mut Rows) {
+    let row = of(rows, "a");
+    (row.state, row.cause) = (State::Terminal(Outcome::Failed), Some(Cause::Unreadable));
+    let event = rows.events.iter_mut().find(|(_, event)| event.execution == id("a")).unwrap();
+    event.1.kind = EventKind::Completed { outcome: Outcome::Failed };
+}
+
+#[test]
+fn an_execution_that_was_given_up_and_has_not_failed_is_seen() {
+    let told = |had_ended| Entry::GivenUp { flow: key().id, execution: id("a"), had_ended };
+    check_told("I19", told(None));
+    check_told("I19", told(Some(codes::outcome(Outcome::Cancelled))));
+    let ended = told(Some(codes::outcome(Outcome::Succeeded)));
+    assert_eq!(judged(|_| (), Some(ended)), [] as [&str; 0]);
+    assert_eq!(judged(given_up, Some(told(None))), [] as [&str; 0]);
+    let otherwise = |rows: &mut Rows| {
+        given_up(rows);
+        of(rows, "a").cause = Some(Cause::Handler);
+    };
+    assert_eq!(judged(otherwise, Some(told(None))), ["I19"]);
 }

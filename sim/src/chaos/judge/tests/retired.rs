@@ -94,6 +94,7 @@ fn a_book_is_believed_about_flows_that_went_and_about_no_others() {
         flow: Some(key().id),
         call: "extend".to_owned(),
         error: "not found".to_owned(),
+        unreadable: None,
     };
     let flow = FlowId::from_parts(2, [8; 10]);
     let other = Entry::Submitted { flow, executions: 2, edges: 1 };
