@@ -154,6 +154,9 @@ struct MutantsArguments {
     /// Only this one
     #[arg(long, value_name = "ID", value_parser = values::mutant)]
     only: Option<Mutant>,
+    /// In that lane, which may be blind to some [default: each where it shows]
+    #[arg(long, value_name = "LANE", value_parser = values::lane())]
+    lane: Option<LaneKind>,
     /// Seeds that each profile tries at most
     #[arg(long, value_name = "A..B", value_parser = values::range, default_value = "0..10000")]
     seeds: values::Range,

@@ -19,6 +19,7 @@ pub mod invariants;
 pub mod liveness;
 pub mod mirror;
 pub mod mutants;
+pub(crate) mod network;
 pub(crate) mod observed;
 pub mod oracle;
 pub mod panics;

@@ -18,6 +18,8 @@ use crate::scenario::Workload;
 pub struct Hunt {
     /// The bug.
     pub mutant: Mutant,
+    /// Where it was hunted.
+    pub lane: LaneKind,
     /// The first universe that showed it.
     pub detection: Option<Detection>,
     /// Universes run.
@@ -63,6 +65,16 @@ impl Hunt {
             _ => Caught::ByAnother,
         }
     }
+
+    /// True if it was to be seen there and was not, or not by an invariant of its row: a lane that
+    /// is not its own may be blind to it.
+    pub fn is_missed(&self) -> bool {
+        match self.caught() {
+            Caught::ByName => false,
+            Caught::Never => self.lane == lane(self.mutant),
+            Caught::ByAnother | Caught::Panicked => true,
+        }
+    }
 }
 
 /// How many of the hunts ended as they must, in words.
@@ -72,10 +84,11 @@ pub fn score(hunts: &[Hunt]) -> String {
 }
 
 /// Hunts each of the bugs through the seeds, each under every profile, up to the first universe
-/// that shows it. Results are in the order of the bugs. Fails if the machine refuses what a
+/// that shows it, in that lane, or each in its own. Results are in the order of the bugs. Fails if the machine refuses what a
 /// universe needs.
 pub fn hunt(
     mutants: &[Mutant],
+    lane: Option<LaneKind>,
     seeds: Seeds,
     jobs: usize,
     progress: &mut Progress,
@@ -92,7 +105,7 @@ pub fn hunt(
                 while !stopped.load(Ordering::Relaxed) {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(mutant) = mutants.get(at) else { return };
-                    let hunt = on_a_thread_of_its_own(*mutant, seeds);
+                    let hunt = on_a_thread_of_its_own(*mutant, lane, seeds);
                     stopped.fetch_or(hunt.is_err(), Ordering::Relaxed);
                     // Nobody listens any more only if all hunts are over.
                     let _ = sender.send((at, hunt));
@@ -103,7 +116,7 @@ pub fn hunt(
         for (at, hunt) in receiver {
             match hunt {
                 Ok(hunt) => {
-                    progress.advance(1, u64::from(hunt.caught() != Caught::ByName));
+                    progress.advance(1, u64::from(hunt.is_missed()));
                     hunts.push((at, hunt));
                 }
                 Err(why) => trouble = Some(why),
@@ -118,9 +131,14 @@ pub fn hunt(
 }
 
 /// A universe that panics leaves the world of its thread broken: each hunt has a thread.
-fn on_a_thread_of_its_own(mutant: Mutant, seeds: Seeds) -> Result<Hunt, String> {
+fn on_a_thread_of_its_own(
+    mutant: Mutant,
+    asked: Option<LaneKind>,
+    seeds: Seeds,
+) -> Result<Hunt, String> {
+    let lane = asked.unwrap_or_else(|| lane(mutant));
     std::thread::scope(|scope| {
-        let hunt = scope.spawn(|| search(mutant, seeds)).join();
+        let hunt = scope.spawn(|| search(mutant, lane, seeds)).join();
         hunt.unwrap_or_else(|_| Err(format!("the hunt for {} broke down", mutant.id())))
     })
 }
@@ -133,11 +151,11 @@ pub fn lane(mutant: Mutant) -> LaneKind {
     }
 }
 
-fn search(mutant: Mutant, seeds: Seeds) -> Result<Hunt, String> {
+fn search(mutant: Mutant, lane: LaneKind, seeds: Seeds) -> Result<Hunt, String> {
     let watch = Stopwatch::start();
     let mut tried = 0;
     let campaigns = Profile::HUNTED.map(|profile| Campaign {
-        lane: lane(mutant),
+        lane,
         profile,
         engine: EngineKind::Sluicegate,
         mutant: Some(mutant),
@@ -150,11 +168,11 @@ fn search(mutant: Mutant, seeds: Seeds) -> Result<Hunt, String> {
             if let Some(sighting) = universe(campaign, seed)?.sighting {
                 let profile = campaign.profile;
                 let detection = Some(Detection { profile, seed, sighting });
-                return Ok(Hunt { mutant, detection, seeds: tried, wall: watch.elapsed() });
+                return Ok(Hunt { mutant, lane, detection, seeds: tried, wall: watch.elapsed() });
             }
         }
     }
-    Ok(Hunt { mutant, detection: None, seeds: tried, wall: watch.elapsed() })
+    Ok(Hunt { mutant, lane, detection: None, seeds: tried, wall: watch.elapsed() })
 }
 
 #[cfg(test)]
@@ -167,8 +185,13 @@ mod tests {
             seed: 3,
             sighting: Sighting { invariant: id.into(), message: String::new() },
         });
-        let hunt = Hunt { mutant, detection, seeds: 4, wall: Duration::ZERO };
+        let (lane, seeds, wall) = (LaneKind::Model, 4, Duration::ZERO);
+        let hunt = Hunt { mutant, lane, detection, seeds, wall };
         assert_eq!(hunt.caught(), caught);
+        assert_eq!(hunt.is_missed(), caught != Caught::ByName);
+        let elsewhere = Hunt { lane: LaneKind::Network, ..hunt.clone() };
+        let blind = caught == Caught::Never;
+        assert_eq!(elsewhere.is_missed(), hunt.is_missed() && !blind, "it may be blind");
         let caught = u8::from(caught == Caught::ByName);
         assert_eq!(score(&[hunt]), format!("caught {caught} of 1"));
     }

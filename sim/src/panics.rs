@@ -14,7 +14,8 @@ pub fn keep_quiet() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         if GUARDED.get() {
-            SAID.set(Some(info.to_string()));
+            // What comes of the first panic is not what is wrong.
+            SAID.with_borrow_mut(|said| _ = said.get_or_insert_with(|| info.to_string()));
         } else {
             print(info);
         }
@@ -24,6 +25,9 @@ pub fn keep_quiet() {
 /// Runs a closure; if it panics, what it said and where.
 pub(crate) fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     let outer = GUARDED.replace(true);
+    if !outer {
+        SAID.set(None);
+    }
     let done = panic::catch_unwind(AssertUnwindSafe(f));
     GUARDED.set(outer);
     done.map_err(|payload| {

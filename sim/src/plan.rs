@@ -33,6 +33,17 @@ pub enum LaneKind {
     Model,
     /// A real SQLite file.
     Sqlite,
+    /// The simulated Postgres behind a storage server, on hosts of a simulated network.
+    Network,
+}
+
+/// What holds the rows of a universe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Backend {
+    /// The simulated Postgres.
+    Simulated,
+    /// The SQLite backend.
+    Sqlite,
 }
 
 /// Which protocol is judged.
@@ -321,13 +332,22 @@ impl Plan {
 
 impl LaneKind {
     /// Every lane.
-    pub const ALL: [LaneKind; 2] = [LaneKind::Model, LaneKind::Sqlite];
+    pub const ALL: [LaneKind; 3] = [LaneKind::Model, LaneKind::Sqlite, LaneKind::Network];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             LaneKind::Model => "model",
             LaneKind::Sqlite => "sqlite",
+            LaneKind::Network => "network",
+        }
+    }
+
+    /// What holds its rows.
+    pub(crate) fn backend(self) -> Backend {
+        match self {
+            LaneKind::Model | LaneKind::Network => Backend::Simulated,
+            LaneKind::Sqlite => Backend::Sqlite,
         }
     }
 }
@@ -395,6 +415,8 @@ impl Campaign {
         let cancel_batch = [cancel_batch(), 1, 2][usize::from(even(3))];
         let relaxed = even(4) == 1;
         let faults = self.draw_kinds(tape);
+        // Whom a server on a network serves is told what is on the disk.
+        let relaxed = relaxed && self.lane != LaneKind::Network;
         let commits = match relaxed && faults.contains(&FaultKind::DatabaseCrash) {
             true => Commits::Asynchronous,
             false => Commits::Synchronous,

@@ -90,11 +90,12 @@ pub(super) fn mutants(arguments: &MutantsArguments) -> Result<Exit, String> {
     let mutants = arguments.only.map_or_else(|| Mutant::ALL.to_vec(), |only| vec![only]);
     let only = arguments.only.map_or_else(String::new, |one| format!(" --only {}", one.id()));
     let (start, end) = (arguments.seeds.start, arguments.seeds.end);
-    let command = format!("cargo sim mutants{only} --seeds {start}..{end}");
+    let lane = arguments.lane.map_or_else(String::new, |lane| format!(" --lane {}", lane.name()));
+    let command = format!("cargo sim mutants{only}{lane} --seeds {start}..{end}");
     print(&reproduction(&command));
     let seeds = seeds(arguments.seeds, Shard::default());
     let mut progress = Progress::new("mutants", Goal::Count(mutants.len() as u64));
-    let found = match hunt(&mutants, seeds, jobs(arguments.jobs), &mut progress) {
+    let found = match hunt(&mutants, arguments.lane, seeds, jobs(arguments.jobs), &mut progress) {
         Ok(found) => found,
         Err(why) => {
             complain(&format!("error: {why}"));
@@ -105,11 +106,11 @@ pub(super) fn mutants(arguments: &MutantsArguments) -> Result<Exit, String> {
     print(&hunts(&found, paint()));
     print(&reproduction(&command));
     let mut exits = Vec::new();
-    if found.iter().any(|hunt| hunt.caught() != Caught::ByName) {
+    if found.iter().any(Hunt::is_missed) {
         exits.push(Exit::Vacuous);
     }
     if let Some(path) = &arguments.json
-        && let Err(why) = json::write(path, &mutants_report(&command, &found))
+        && let Err(why) = json::write(path, &mutants_report(&command, arguments.lane, &found))
     {
         complain(&format!("error: {why}"));
         exits.push(Exit::Environment);
@@ -117,9 +118,9 @@ pub(super) fn mutants(arguments: &MutantsArguments) -> Result<Exit, String> {
     Ok(Exit::first_of(&exits))
 }
 
-fn mutants_report(command: &str, hunts: &[Hunt]) -> json::Mutants {
+fn mutants_report(command: &str, lane: Option<LaneKind>, hunts: &[Hunt]) -> json::Mutants {
     let campaign = Campaign {
-        lane: LaneKind::Model,
+        lane: lane.unwrap_or(LaneKind::Model),
         profile: Profile::Quick,
         engine: EngineKind::Sluicegate,
         mutant: None,

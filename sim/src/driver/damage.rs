@@ -11,12 +11,12 @@ use crate::driver::universe::{Stores, Universe};
 use crate::driver::world::{World, world};
 use crate::faults::{FaultKind, Point};
 use crate::mirror::Damaged;
-use crate::plan::{Commits, LaneKind};
+use crate::plan::{Backend, Commits};
 use crate::tape::{Chance, Site};
 
 impl Universe {
     /// Damages a row, if one can be.
-    pub(crate) fn damage(&mut self, kind: FaultKind, point: Point) {
+    pub(crate) fn damage(&self, kind: FaultKind, point: Point) {
         match kind {
             FaultKind::EventDeleted => return self.delete_event(point),
             FaultKind::RequestDeleted => return self.delete_request(point),
@@ -48,7 +48,7 @@ impl Universe {
 
 impl Universe {
     /// Deletes an event, with its place in the feed or before it has one.
-    fn delete_event(&mut self, point: Point) {
+    fn delete_event(&self, point: Point) {
         let Some(event) = world(World::draw_event) else {
             return world(|world| world.missed(FaultKind::EventDeleted, point));
         };
@@ -79,7 +79,7 @@ impl Universe {
 
     /// Deletes the row by which a decided join asks for the end of what it no longer needs; where
     /// there is none, the next one.
-    fn delete_request(&mut self, point: Point) {
+    fn delete_request(&self, point: Point) {
         world(|world| {
             world.tally.missed(FaultKind::RequestDeleted, point);
             world.overdue = Some(FaultKind::RequestDeleted);
@@ -88,7 +88,7 @@ impl Universe {
     }
 
     /// Deletes a request for sibling cancellation, if there is one.
-    pub(crate) fn delete_next_request(&mut self, point: Point) {
+    pub(crate) fn delete_next_request(&self, point: Point) {
         let Some(group) = world(World::draw_request) else { return };
         let gone = match &self.stores {
             Stores::Model => world(|world| world.database.delete_sibling_request(group)),
@@ -145,9 +145,9 @@ impl World {
         if !self.takes_damage() {
             return None;
         }
-        let events: Vec<EventKey> = match self.lane {
-            LaneKind::Model => self.database.free_events(),
-            LaneKind::Sqlite => self.judge.mirror().events_left().collect(),
+        let events: Vec<EventKey> = match self.backend {
+            Backend::Simulated => self.database.free_events(),
+            Backend::Sqlite => self.judge.mirror().events_left().collect(),
         };
         self.draw_one(&events)
     }
@@ -156,9 +156,9 @@ impl World {
         if !self.takes_damage() {
             return None;
         }
-        let groups: Vec<ExecutionId> = match self.lane {
-            LaneKind::Model => self.database.free_sibling_requests(),
-            LaneKind::Sqlite => {
+        let groups: Vec<ExecutionId> = match self.backend {
+            Backend::Simulated => self.database.free_sibling_requests(),
+            Backend::Sqlite => {
                 let requests = self.judge.mirror().sibling_requests();
                 requests.iter().map(|request| request.group).collect()
             }
@@ -197,9 +197,9 @@ impl World {
     }
 
     fn damageable_groups(&self) -> Vec<ExecutionId> {
-        match self.lane {
-            LaneKind::Model => self.database.damageable_groups(),
-            LaneKind::Sqlite => {
+        match self.backend {
+            Backend::Simulated => self.database.damageable_groups(),
+            Backend::Sqlite => {
                 let open = self.judge.mirror().groups().iter();
                 let open = open.filter(|group| group.decision == Decision::Undecided);
                 open.map(|group| group.downstream).collect()
@@ -208,9 +208,9 @@ impl World {
     }
 
     fn damageable_executions(&self) -> Vec<ExecutionId> {
-        match self.lane {
-            LaneKind::Model => self.database.damageable_executions(),
-            LaneKind::Sqlite => {
+        match self.backend {
+            Backend::Simulated => self.database.damageable_executions(),
+            Backend::Sqlite => {
                 let open = self.judge.mirror().executions().iter();
                 open.filter(|row| !row.state.is_terminal()).map(|row| row.id).collect()
             }

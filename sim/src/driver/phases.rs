@@ -25,7 +25,7 @@ use crate::faults::Point;
 use crate::invariants::{Judge, Violation};
 use crate::liveness::{Bounds, Following, Node, Settings};
 use crate::mirror::Mirror;
-use crate::plan::{EngineKind, LaneKind};
+use crate::plan::{Backend, EngineKind, LaneKind};
 use crate::random::SplitMix;
 use crate::tape::{Chance, Site};
 
@@ -76,7 +76,11 @@ impl Universe {
             // A saved state of that part goes on.
             return self.drain(healed_at, part);
         }
-        let midway = match self.settle() {
+        let settled = match self.plan.lane {
+            LaneKind::Network => self.settle_over_network(),
+            LaneKind::Model | LaneKind::Sqlite => self.settle(),
+        };
+        let midway = match settled {
             Settled::Ended(end) => return end,
             Settled::HealDue => true,
             Settled::Quiet => false,
@@ -90,7 +94,7 @@ impl Universe {
             return self.judge_rest(None);
         }
         // A state without futures can be run twice; a file cannot, and counting takes turns.
-        let both = world(|world| world.lane == LaneKind::Model && !world.counting);
+        let both = world(|world| world.backend == Backend::Simulated && !world.counting);
         if !both {
             let drawn = world(|world| world.tape.draw(Site::Detail, 2, Chance::Even));
             return self.part(Part::ALL[usize::from(drawn)]);
@@ -319,7 +323,7 @@ impl Universe {
     }
 
     /// True if every execution of a submitted flow has ended and is propagated, or it was pruned.
-    fn drained(&self) -> bool {
+    pub(crate) fn drained(&self) -> bool {
         let propagation = self.plan.engine == EngineKind::Sluicegate;
         world(|world| {
             let mirror = world.judge.mirror();

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use sluicegate::operations::list::{ExecutionEntry, ExecutionFilter, FlowFilter};
 use sluicegate::state::{Outcome, State};
+use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::storage::{Flow, Scope, Storage, Unreadable};
 use sluicegate::summary::FlowStatus;
 use sluicegate::{Engine, EngineError};
@@ -48,7 +49,9 @@ impl Universe {
         };
         match lane {
             None => lists(&self.engine(0, ModelStorage { actor: 0 }), flow, scope, number),
-            Some(lane) => lists(&self.engine(0, lane.storage(0)), flow, scope, number),
+            Some(lane) => {
+                lists(&self.engine(0, BoxStorage::new(lane.storage(0))), flow, scope, number)
+            }
         }
     }
 }

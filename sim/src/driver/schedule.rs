@@ -15,6 +15,7 @@ use crate::driver::world::{
 };
 use crate::faults::Point;
 use crate::invariants::Violation;
+use crate::plan::Backend;
 use crate::tape::{Chance, Site};
 
 /// Beside a damaged row the rest has gone as far as it can after so much virtual time without a
@@ -441,9 +442,9 @@ impl Universe {
                     world.tally.sometimes(Sometimes::LockWaitTimedOut);
                     world.trace.storage(world.now, id(index), "timed its lock wait out");
                 });
-                let contention = match world(|world| world.lane) {
-                    crate::plan::LaneKind::Model => Contention::LockTimeout,
-                    crate::plan::LaneKind::Sqlite => Contention::Busy,
+                let contention = match world(|world| world.backend) {
+                    Backend::Simulated => Contention::LockTimeout,
+                    Backend::Sqlite => Contention::Busy,
                 };
                 self.fail(index, contention);
             }
@@ -474,13 +475,11 @@ fn idle_until(role: Role, seen: u64, world: &World) -> i64 {
 impl World {
     /// True if the actor's statement waits for something that another session holds.
     pub(crate) fn is_blocked(&self, index: usize) -> bool {
-        match self.lane {
-            crate::plan::LaneKind::Model => {
+        match self.backend {
+            Backend::Simulated => {
                 self.slots[index].session.is_some_and(|session| self.database.is_blocked(session))
             }
-            crate::plan::LaneKind::Sqlite => {
-                self.writer.is_some_and(|writer| usize::from(writer) != index)
-            }
+            Backend::Sqlite => self.writer.is_some_and(|writer| usize::from(writer) != index),
         }
     }
 

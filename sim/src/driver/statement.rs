@@ -1,6 +1,8 @@
 //! Statements as futures: the first poll deposits, a later one executes what the driver allowed.
 //! Also the handles of the `model` lane. Never picks who goes on.
 
+mod served;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -38,9 +40,12 @@ where
 {
     type Output = Result<T>;
 
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<T>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         let this = self.get_mut();
-        world(|world| this.step(world))
+        world(|world| match world.network {
+            None => this.step(world),
+            Some(_) => this.served(world, context.waker()),
+        })
     }
 }
 
@@ -102,7 +107,8 @@ where
             world.spring();
         }
         world.tally.statements += 1;
-        world.trace.statement(world.now, self.actor, self.verb, reply.is_ok());
+        let actor = world.on_behalf(self.actor);
+        world.trace.statement(world.now, actor, self.verb, reply.is_ok());
         Poll::Ready(reply)
     }
 }
@@ -284,6 +290,7 @@ macro_rules! model {
                     let mut commit = std::mem::take(&mut world.commit);
                     let wrote = world.database.commit(session, &mut commit);
                     world.commit = commit;
+                    world.wake_waiters();
                     if wrote {
                         world.committed(actor);
                     }

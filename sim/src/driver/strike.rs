@@ -62,6 +62,9 @@ impl Universe {
             world(|world| begin_burst(world, index, verb, kind));
             return Struck::Goes(Permit::Fail(StorageError::Contention(contention)));
         }
+        if let Some(refusal) = kind.refusal() {
+            return Struck::Goes(Permit::refused(verb, refusal));
+        }
         match kind {
             FaultKind::CommitApplied => Struck::Goes(Permit::CommitApplied),
             FaultKind::CommitLost => Struck::Goes(Permit::CommitLost),
@@ -81,7 +84,7 @@ impl Universe {
                 Struck::Gone
             }
             FaultKind::ClockForward | FaultKind::ClockBackward => {
-                step_clock(kind);
+                world(|world| step_clock(world, kind));
                 Struck::Goes(Permit::Run)
             }
             FaultKind::DatabaseCrash => {
@@ -89,7 +92,7 @@ impl Universe {
                 Struck::Goes(Permit::Run)
             }
             FaultKind::ClockSkew => {
-                skew_clock(index);
+                world(|world| skew_clock(world, index));
                 Struck::Goes(Permit::Run)
             }
             FaultKind::PoisonWork => self.poison(index, Point::Statement(verb)),
@@ -135,7 +138,7 @@ impl Universe {
         match kind {
             None => Struck::Goes(Permit::Run),
             Some(kind @ (FaultKind::ClockForward | FaultKind::ClockBackward)) => {
-                step_clock(kind);
+                world(|world| step_clock(world, kind));
                 Struck::Goes(Permit::Run)
             }
             Some(FaultKind::DatabaseCrash) => {
@@ -143,7 +146,7 @@ impl Universe {
                 Struck::Goes(Permit::Run)
             }
             Some(FaultKind::ClockSkew) => {
-                skew_clock(index);
+                world(|world| skew_clock(world, index));
                 Struck::Goes(Permit::Run)
             }
             Some(kind) if kind.damages() => {
@@ -307,21 +310,18 @@ fn end_session(world: &mut World, index: usize) {
 }
 
 /// The clock of the actor's machine is wrong from now on.
-fn skew_clock(index: usize) {
-    world(|world| {
-        let drawn = world.tape.draw(Site::Detail, 2, Chance::Even);
-        world.skews[index] = CLOCK_SKEW_US[usize::from(drawn)];
-    });
+pub(crate) fn skew_clock(world: &mut World, index: usize) {
+    let drawn = world.tape.draw(Site::Detail, 2, Chance::Even);
+    world.skews[index] = CLOCK_SKEW_US[usize::from(drawn)];
 }
 
-fn step_clock(kind: FaultKind) {
-    world(|world| {
-        let drawn = world.tape.draw(Site::Detail, 3, Chance::Even);
-        let us = CLOCK_STEP_US[usize::from(drawn)];
-        let backward = kind == FaultKind::ClockBackward;
-        world.step_clock(if backward { -us } else { us });
-        world.pass(STATEMENT_US);
-    });
+/// The storage's clock steps.
+pub(crate) fn step_clock(world: &mut World, kind: FaultKind) {
+    let drawn = world.tape.draw(Site::Detail, 3, Chance::Even);
+    let us = CLOCK_STEP_US[usize::from(drawn)];
+    let backward = kind == FaultKind::ClockBackward;
+    world.step_clock(if backward { -us } else { us });
+    world.pass(STATEMENT_US);
 }
 
 impl World {

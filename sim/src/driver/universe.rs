@@ -9,13 +9,14 @@ use std::sync::Arc;
 use sluicegate::flow::{Additions, Limits, ValidFlow};
 use sluicegate::mutants::Mutant;
 use sluicegate::storage::Storage;
+use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::time::Timestamp;
 use sluicegate::{Engine, Settings};
 
 use crate::actors::{self, Progress, Role, Stage, Sweeps};
 use crate::driver::phases::Part;
 use crate::driver::ranks::Ranks;
-use crate::driver::sqlite_lane::{GatedStorage, SqliteLane};
+use crate::driver::sqlite_lane::SqliteLane;
 use crate::driver::statement::ModelStorage;
 use crate::driver::tally::Tally;
 use crate::driver::trace::Entry;
@@ -23,7 +24,7 @@ use crate::driver::world::{SimEnvironment, World, world};
 use crate::exhaust::explore::Explorer;
 use crate::history::ActorId;
 use crate::invariants::Violation;
-use crate::plan::{LaneKind, Plan};
+use crate::plan::{Backend, Plan};
 use crate::tape::{Cell, Tape};
 
 /// Steps after which a phase is called a livelock, for each execution of the flow, and at least.
@@ -66,10 +67,11 @@ pub struct Outcome {
 
 pub(crate) type Op = Pin<Box<dyn Future<Output = Progress>>>;
 
-/// The engine of a process: what it remembers goes with it.
+/// The engine of a process: what it remembers goes with it. Where the storage takes its time anyway,
+/// a box in front of it costs nothing, and the engine is compiled once for all of those.
 pub(crate) enum Life {
     Model(Engine<ModelStorage, SimEnvironment>),
-    Sqlite(Engine<GatedStorage, SimEnvironment>),
+    Boxed(Engine<BoxStorage, SimEnvironment>),
 }
 
 impl Life {
@@ -78,7 +80,7 @@ impl Life {
     pub(crate) fn tries_again_in(&self) -> Option<i64> {
         let failing = match self {
             Life::Model(engine) => engine.failing(),
-            Life::Sqlite(engine) => engine.failing(),
+            Life::Boxed(engine) => engine.failing(),
         };
         let left = failing.iter().map(|row| row.retry_in).filter(|left| !left.is_zero()).min()?;
         Some(i64::try_from(left.as_micros()).unwrap_or(i64::MAX).saturating_add(1))
@@ -152,9 +154,9 @@ impl Universe {
         let inputs_max_bytes = plan.inputs_max_bytes;
         let limits = Limits { inputs_max_bytes, ..Limits::default() };
         let flow = plan.flow.clone().validate(&limits).map_err(|invalid| invalid.to_string())?;
-        let stores = match plan.lane {
-            LaneKind::Model => Stores::Model,
-            LaneKind::Sqlite => Stores::Sqlite(SqliteLane::of_thread()?),
+        let stores = match plan.lane.backend() {
+            Backend::Simulated => Stores::Model,
+            Backend::Sqlite => Stores::Sqlite(SqliteLane::of_thread()?),
         };
         let mut settings = Settings { limits, ..Settings::default() };
         settings.hop.groups_max = plan.hop_groups_max;
@@ -293,11 +295,11 @@ impl Universe {
             }
             Stores::Sqlite(lane) => {
                 let engine = match life {
-                    Some(Life::Sqlite(engine)) => engine,
-                    _ => self.engine(index, lane.storage(actor)),
+                    Some(Life::Boxed(engine)) => engine,
+                    _ => self.engine(index, BoxStorage::new(lane.storage(actor))),
                 };
                 let turn = actors::turn(role, self.stage(index, engine.clone()));
-                (Box::pin(turn), Life::Sqlite(engine))
+                (Box::pin(turn), Life::Boxed(engine))
             }
         };
         let actor = &mut self.actors[index];
@@ -404,7 +406,7 @@ impl Universe {
     fn ask(&mut self, execution: sluicegate::identity::ExecutionId) -> Option<String> {
         let storage = match &self.stores {
             Stores::Model => return self.ask_on(ModelStorage { actor: 0 }, execution),
-            Stores::Sqlite(lane) => lane.storage(0),
+            Stores::Sqlite(lane) => BoxStorage::new(lane.storage(0)),
         };
         self.ask_on(storage, execution)
     }

@@ -16,12 +16,14 @@ use crate::driver::draw::First;
 use crate::driver::durable::Lagging;
 use crate::driver::news::News;
 use crate::driver::sqlite_lane::Doubts;
+use crate::driver::statement::Sleep;
 use crate::driver::tally::{Sometimes, Tally};
 use crate::driver::trace::Trace;
 use crate::faults::{FaultKind, Point, Strikes};
 use crate::history::{ActorId, Commit, Observation};
 use crate::invariants::{Judge, Violation};
-use crate::plan::{Commits, EngineKind, LaneKind, Plan};
+use crate::network::Net;
+use crate::plan::{Backend, Commits, EngineKind, Plan};
 use crate::random::SplitMix;
 use crate::tape::{Site, Tape};
 
@@ -54,6 +56,16 @@ pub(crate) enum Permit {
     CommitApplied,
     /// It is a commit that is lost, and so is its answer.
     CommitLost,
+}
+
+impl Permit {
+    /// A statement fails with that error; a commit is lost, and nobody is told.
+    pub(crate) fn refused(verb: Verb, error: StorageError) -> Self {
+        match verb {
+            Verb::Commit => Permit::CommitLost,
+            _ => Permit::Fail(error),
+        }
+    }
 }
 
 /// How a statement stands after it was let on.
@@ -119,7 +131,7 @@ pub(crate) struct LateNotice {
 /// The world of one universe.
 #[derive(Debug)]
 pub(crate) struct World {
-    pub(crate) lane: LaneKind,
+    pub(crate) backend: Backend,
     pub(crate) now: i64,
     pub(crate) clock_offset: i64,
     pub(crate) clock_highest: i64,
@@ -181,6 +193,10 @@ pub(crate) struct World {
     pub(crate) sessions: SessionId,
     /// The actor whose write transaction the SQLite file holds.
     pub(crate) writer: Option<ActorId>,
+    /// The host of each actor, on a network.
+    pub(crate) hosts: Vec<usize>,
+    /// The network, while the universe is on one.
+    pub(crate) network: Option<Box<Net>>,
     pub(crate) tally: Tally,
     pub(crate) trace: Trace,
 }
@@ -204,7 +220,7 @@ pub(crate) fn storage_clock() -> Timestamp {
 impl World {
     fn new() -> Self {
         Self {
-            lane: LaneKind::Model,
+            backend: Backend::Simulated,
             now: 0,
             clock_offset: EPOCH_US,
             clock_highest: EPOCH_US,
@@ -244,6 +260,8 @@ impl World {
             event_highest: EventId(0),
             sessions: 0,
             writer: None,
+            hosts: Vec::new(),
+            network: None,
             tally: Tally::default(),
             trace: Trace::default(),
         }
@@ -253,7 +271,7 @@ impl World {
     pub(crate) fn reset(&mut self, plan: &Plan, tape: Tape) {
         let cast = plan.cast;
         let actors = usize::from(cast.actors());
-        self.lane = plan.lane;
+        self.backend = plan.lane.backend();
         self.now = 0;
         self.clock_offset = EPOCH_US;
         self.clock_highest = EPOCH_US;
@@ -304,6 +322,8 @@ impl World {
         self.event_highest = EventId(0);
         self.sessions = 0;
         self.writer = None;
+        self.hosts.clear();
+        self.network = None;
         self.trace.begin();
         self.sync_clock();
     }
@@ -338,6 +358,7 @@ impl World {
 
     /// Takes a commit that wrote: judges it, and lets everyone know.
     pub(crate) fn committed(&mut self, actor: ActorId) {
+        let actor = self.on_behalf(actor);
         self.commit.actor = actor;
         self.commit.clock_highest = Timestamp(self.clock_highest);
         let mirror = self.judge.mirror();
@@ -369,15 +390,16 @@ impl World {
 
     /// Ends a session and drops its effects.
     pub(crate) fn abort(&mut self, session: SessionId, actor: ActorId) {
-        match self.lane {
-            LaneKind::Model => {
+        match self.backend {
+            Backend::Simulated => {
                 // What was passed over as locked can be had now, and nothing else would say so.
                 if self.database.locks_held(session) > 0 {
                     self.news.of_everything();
                 }
                 self.database.abort(session);
+                self.wake_waiters();
             }
-            LaneKind::Sqlite => {
+            Backend::Sqlite => {
                 if self.writer == Some(actor) {
                     self.writer = None;
                 }
@@ -401,6 +423,7 @@ impl World {
 
     /// Hands an observation to the judge.
     pub(crate) fn observe(&mut self, actor: ActorId, observation: &Observation) {
+        self.read_network_clock();
         self.trace.observe(self.now, actor, observation);
         let asked = matches!(observation, Observation::ReplayAsked { .. });
         if self.slots[usize::from(actor)].answer == Answer::MayBeLost && !asked {
@@ -455,7 +478,10 @@ pub struct SimEnvironment {
 impl Environment for SimEnvironment {
     fn wall_clock(&self) -> Timestamp {
         let skew = |world: &World| world.skews[usize::from(self.actor)];
-        world(|world| Timestamp(world.storage_now().0 + skew(world)))
+        world(|world| {
+            world.read_network_clock();
+            Timestamp(world.storage_now().0 + skew(world))
+        })
     }
 
     fn random(&self) -> u64 {
@@ -463,11 +489,19 @@ impl Environment for SimEnvironment {
     }
 
     fn monotonic(&self) -> std::time::Duration {
-        std::time::Duration::from_micros(world(|world| world.now.unsigned_abs()))
+        world(|world| {
+            world.read_network_clock();
+            std::time::Duration::from_micros(world.now.unsigned_abs())
+        })
     }
 
     async fn sleep(&self, duration: std::time::Duration) {
-        crate::driver::statement::Sleep::new(self.actor, duration).await;
+        let on_network =
+            world(|world| world.network.is_some() && !world.slots[usize::from(self.actor)].dead);
+        match on_network {
+            true => tokio::time::sleep(duration).await,
+            false => Sleep::new(self.actor, duration).await,
+        }
     }
 
     fn notify(&self, _notice: Notice) {

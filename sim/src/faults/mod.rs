@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use sluicegate::storage::{Contention, Kind, Verb};
+use sluicegate::storage::{Contention, Kind, StorageError, Verb};
 
 use crate::disk::Trouble;
-use crate::plan::LaneKind;
+use crate::plan::{Backend, LaneKind};
 
 macro_rules! faults {
     ($($kind:ident $name:literal $lanes:ident $what:literal;)*) => {
@@ -43,32 +43,34 @@ macro_rules! faults {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lanes {
     Every,
-    Model,
+    /// Where the database is the simulated Postgres.
+    Postgres,
     Sqlite,
+    Network,
 }
 
 faults! {
     Crash "crash" Every "the actor is killed before a statement";
     CrashAfter "crash_after" Every "the actor is killed after a statement, before its answer";
-    CrashWaiting "crash_waiting" Model "the actor is killed while it waits for a row lock";
+    CrashWaiting "crash_waiting" Postgres "the actor is killed while it waits for a row lock";
     CrashAwait "crash_await" Every "the actor is killed while it waits for time to pass";
-    LingeringSession "lingering_session" Model "the actor is killed, its session keeps its locks";
-    DatabaseCrash "database_crash" Model "the database crashes and recovers; all sessions end";
-    Serialization "serialization_40001" Model "the statement fails with 40001";
-    Deadlock "deadlock_40P01" Model "the session is chosen as deadlock victim";
-    LockTimeout "lock_timeout_55P03" Model "a lock wait, or a statement, fails with 55P03";
-    StatementTimeout "statement_timeout_57014" Model "the statement fails with 57014";
+    LingeringSession "lingering_session" Postgres "the actor is killed, its session keeps its locks";
+    DatabaseCrash "database_crash" Postgres "the database crashes and recovers; all sessions end";
+    Serialization "serialization_40001" Postgres "the statement fails with 40001";
+    Deadlock "deadlock_40P01" Postgres "the session is chosen as deadlock victim";
+    LockTimeout "lock_timeout_55P03" Postgres "a lock wait, or a statement, fails with 55P03";
+    StatementTimeout "statement_timeout_57014" Postgres "the statement fails with 57014";
     Busy "sqlite_busy" Sqlite "the statement finds the file busy";
     CommitApplied "commit_applied" Every "the commit is applied and its answer lost";
     CommitLost "commit_lost" Every "the commit is lost, and so is its answer";
     Pause "pause" Every "the actor stands still for longer than a lease";
-    StuckGroup "stuck_group" Model "a group cannot be locked for long after other faults stopped";
+    StuckGroup "stuck_group" Postgres "a group cannot be locked for long after other faults stopped";
     NoticeLost "notice_lost" Every "a notification is lost";
     NoticeDuplicated "notice_duplicated" Every "a notification arrives twice";
     NoticeLate "notice_late" Every "a notification arrives late";
     ClockForward "clock_forward" Every "the storage's clock steps forward";
     ClockBackward "clock_backward" Every "the storage's clock steps back";
-    GroupDeleted "group_deleted" Model "the row of an edge group is deleted";
+    GroupDeleted "group_deleted" Postgres "the row of an edge group is deleted";
     RowUnreadable "row_unreadable" Every "a column of a row holds a value that no engine writes";
     ClockSkew "clock_skew" Every "the clock of the actor's machine is an hour off from then on";
     EventDeleted "event_deleted" Every "the row of an event is deleted";
@@ -79,6 +81,14 @@ faults! {
     IoError "io_error" Sqlite "operations on the disk fail";
     DiskFull "disk_full" Sqlite "the disk is full";
     FsyncLies "fsync_lies" Sqlite "a sync fails, and those after it do not write what it had to";
+    Partition "partition" Network "a host and the database are cut off from each other for long";
+    PartitionOneWay "partition_one_way" Network "requests, or answers, of a host get lost for long";
+    ConnectionLost "connection_lost_08006" Postgres "the connection fails before the statement";
+    ServerFull "server_full_53300" Postgres "the server takes no further connection";
+    Terminated "terminated_57P01" Postgres "an administrator ends the session";
+    ReadOnly "read_only_25006" Postgres "the server refuses to write";
+    ServerDiskFull "disk_full_53100" Postgres "the server's disk is full";
+    ServerIoError "io_error_58030" Postgres "the server cannot read or write a file";
 }
 
 /// Where a fault strikes.
@@ -108,6 +118,14 @@ impl Point {
         verbs.map(|verb| Point::Statement(*verb)).chain(waits).chain(others)
     }
 
+    /// The kind of the statement that is executed there.
+    fn verb_kind(self) -> Option<Kind> {
+        match self {
+            Point::Statement(verb) => Some(verb.descriptor().kind),
+            _ => None,
+        }
+    }
+
     /// Its number, below [`Point::COUNT`].
     pub fn index(self) -> usize {
         let verbs = Verb::ALL.len();
@@ -126,8 +144,9 @@ impl FaultKind {
     pub fn strikes_in(self, lane: LaneKind) -> bool {
         match self.lanes() {
             Lanes::Every => true,
-            Lanes::Model => lane == LaneKind::Model,
+            Lanes::Postgres => lane.backend() == Backend::Simulated,
             Lanes::Sqlite => lane == LaneKind::Sqlite,
+            Lanes::Network => lane == LaneKind::Network,
         }
     }
 
@@ -145,6 +164,8 @@ impl FaultKind {
                 matches!(point, Statement(_))
             }
             Self::Pause
+            | Self::Partition
+            | Self::PartitionOneWay
             | Self::ClockForward
             | Self::ClockBackward
             | Self::ClockSkew
@@ -156,8 +177,7 @@ impl FaultKind {
             | Self::DatabaseCrash => answered || point == Await,
             Self::StatementTimeout => answered || matches!(point, Wait(_)),
             // Those of the disk strike at an operation of this statement, or of one that follows.
-            Self::Serialization
-            | Self::PowerCut
+            Self::Self::PowerCut
             | Self::ProcessCrash
             | Self::IoError
             | Self::DiskFull
@@ -168,6 +188,14 @@ impl FaultKind {
             },
             Self::CommitApplied | Self::CommitLost => point == Statement(Verb::Commit),
             Self::Busy => matches!(point, Statement(Verb::Begin | Verb::Commit)),
+            Self::ServerFull => point == Statement(Verb::Begin),
+            Self::Serialization | Self::ConnectionLost | Self::Terminated | Self::ServerIoError => {
+                answered
+            }
+            Self::ReadOnly => point.verb_kind().is_some_and(writes),
+            Self::ServerDiskFull => {
+                point == Statement(Verb::Commit) || point.verb_kind().is_some_and(writes)
+            }
         }
     }
 
@@ -215,7 +243,20 @@ impl FaultKind {
         self == Self::CrashAfter && point != Point::Statement(Verb::Commit)
     }
 
-    /// The error that the statement fails with, if that is what it does.
+    /// The error that the statement fails with, if the server, or the way to it, refuses it for a
+    /// while. At a commit it says nothing of what became of that.
+    pub fn refusal(self) -> Option<StorageError> {
+        Some(match self {
+            Self::ConnectionLost | Self::ServerFull | Self::Terminated | Self::ServerIoError => {
+                StorageError::Unavailable(self.what().into())
+            }
+            Self::ReadOnly => StorageError::ReadOnly,
+            Self::ServerDiskFull => StorageError::Full,
+            _ => return None,
+        })
+    }
+
+    /// The error that the statement fails with, if somebody was in its way.
     pub fn contention(self) -> Option<Contention> {
         Some(match self {
             Self::Serialization => Contention::Serialization,
@@ -226,6 +267,11 @@ impl FaultKind {
             _ => return None,
         })
     }
+}
+
+/// True if a server that takes no writes refuses statements of that kind.
+fn writes(kind: Kind) -> bool {
+    matches!(kind, Kind::Lock | Kind::Take | Kind::Write | Kind::Insert)
 }
 
 /// Which of the enabled kinds strike at each point, made once for a set of kinds.

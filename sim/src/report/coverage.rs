@@ -6,7 +6,7 @@ use sluicegate::storage::Verb;
 
 use crate::driver::tally::{Sometimes, Tally};
 use crate::faults::{self, FaultKind, Point};
-use crate::plan::{Campaign, EngineKind, LaneKind};
+use crate::plan::{Backend, Campaign, EngineKind, LaneKind};
 use crate::scenario::Workload;
 
 /// Universes from which on a campaign must have reached everything on its floor: any thousand of
@@ -124,13 +124,26 @@ fn required(lane: LaneKind) -> &'static [Sometimes] {
             Sometimes::EventsPruned,
             Sometimes::CursorExpired,
         ],
+        LaneKind::Network => &[
+            Sometimes::ZombieFenced,
+            Sometimes::SessionLingered,
+            Sometimes::LockWait,
+            Sometimes::DuplicateSubmit,
+            Sometimes::SiblingCancelled,
+            Sometimes::FlowCancelled,
+            Sometimes::Replayed,
+            Sometimes::LeaseRevoked,
+            Sometimes::FlowExtended,
+            Sometimes::InputsPassed,
+            Sometimes::EventDeliveredAgain,
+        ],
     }
 }
 
 /// Every point of a lane; waits are one, whichever statement begins them.
 fn points(lane: LaneKind) -> Vec<Point> {
     let mut points: Vec<Point> = Verb::ALL.iter().map(|verb| Point::Statement(*verb)).collect();
-    if lane == LaneKind::Model {
+    if lane.backend() == Backend::Simulated {
         points.extend([Point::Wait(Verb::LockGroups), Point::Heal]);
     }
     points.extend([Point::Await, Point::Notice]);

@@ -7,7 +7,7 @@ use crate::driver::tally::Sometimes;
 use crate::failure::{Failure, Known};
 use crate::faults;
 use crate::invariants::TABLE;
-use crate::mutants::{Caught, Hunt, lane, score};
+use crate::mutants::{Caught, Hunt, score};
 use crate::plan::LaneKind;
 use crate::report::coverage::Coverage;
 use crate::report::{Paint, first_line};
@@ -203,22 +203,23 @@ pub fn hunts(hunts: &[Hunt], paint: Paint) -> String {
             }
             (Some(one), _) => paint
                 .alarm(&format!("panicked: {}", first_line(&one.sighting.message, MESSAGE_MAX))),
+            (None, _) if !hunt.is_missed() => format!("not seen in lane {}", hunt.lane.name()),
             (None, _) => paint.alarm("survived"),
         };
         let spent = format!("{} seeds, {:.2} s", hunt.seeds, hunt.wall.as_secs_f64());
         writeln!(out, "{id}  {seen} after {spent}: {defect}").expect("a string takes any text");
         if let Some(one) = &hunt.detection {
             let (seed, profile) = (one.seed, one.profile.name());
-            let lane = match lane(hunt.mutant) {
+            let lane = match hunt.lane {
                 LaneKind::Model => String::new(),
-                lane @ LaneKind::Sqlite => format!(" --lane {}", lane.name()),
+                lane @ (LaneKind::Sqlite | LaneKind::Network) => format!(" --lane {}", lane.name()),
             };
             writeln!(out, "     cargo sim replay {seed}{lane} --profile {profile} --mutant {id}")
                 .expect("a string takes any text");
         }
     }
     let score = score(hunts);
-    let missed = hunts.iter().any(|hunt| hunt.caught() != Caught::ByName);
+    let missed = hunts.iter().any(Hunt::is_missed);
     let score = if missed { paint.alarm(&score) } else { score };
     writeln!(out, "{score}").expect("a string takes any text");
     out

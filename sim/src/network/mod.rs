@@ -1,0 +1,318 @@
+//! The `network` lane: the actors on hosts of a simulated network, the database behind a storage
+//! server on one of its own. Faults go on until flows have drained or the plan's time to heal has
+//! come; then the phases are those of every lane. Never judges.
+//!
+//! The network is turmoil's: latency, order and loss of messages follow from the seed, everything
+//! that strikes is drawn from the tape.
+
+mod hosts;
+mod remote;
+mod server;
+mod state;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use turmoil::{Builder, Sim};
+
+use crate::driver::schedule::Settled;
+use crate::driver::tally::Sometimes;
+use crate::driver::universe::{End, Universe};
+use crate::driver::world::{LOCK_TIMEOUT_US, Standing, World, world};
+use crate::faults::Point;
+use crate::random::SplitMix;
+use crate::tape::{Chance, Site};
+
+pub(crate) use state::Net;
+use state::{Disturbance, Order};
+
+/// The host of the database.
+const DATABASE: &str = "database";
+/// Where the storage server listens.
+const PORT: u16 = 5_432;
+const ANYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+/// So much virtual time passes on every host before messages between them are looked at again. A
+/// tick costs the same whatever it stands for, and twice as much as all that is done in it.
+const TICK: Duration = Duration::from_millis(20);
+/// The longest that messages take, by the seed.
+const LATENCY_MAX: [Duration; 3] =
+    [Duration::ZERO, Duration::from_millis(40), Duration::from_millis(120)];
+/// Virtual time from a kill to the restart.
+const RESTART_US: i64 = 400_000;
+/// Virtual time that a plan's step to heal at stands for.
+const STEP_US: i64 = 25_000;
+/// Faults stop after so much virtual time.
+const SAFETY_MAX_US: i64 = 40_000_000;
+/// Ticks between two instants at which a fault may strike of itself.
+const AWAIT_TICKS: u64 = 50;
+
+/// The time that a host is to be as before.
+struct Mend {
+    at: i64,
+    order: Order,
+}
+
+/// The safety phase of a universe, while it runs.
+struct Play<'a> {
+    universe: &'a Universe,
+    sim: Sim<'a>,
+    from_us: i64,
+    ticks: u64,
+    mends: Vec<Mend>,
+}
+
+/// Takes storage and network away from everybody, before what they do is dropped.
+struct Curtain;
+
+impl Drop for Curtain {
+    fn drop(&mut self) {
+        world(|world| {
+            for slot in &mut world.slots {
+                slot.dead = true;
+            }
+        });
+    }
+}
+
+impl Universe {
+    /// Runs the actors on a network until nothing is left to do, the universe ends, or faults are
+    /// to stop.
+    pub(crate) fn settle_over_network(&mut self) -> Settled {
+        let from_us = world(|world| {
+            world.hosts = self.actors.iter().map(|one| hosts::place(one.role, one.nth)).collect();
+            world.network = Some(Box::new(Net::new(world.now, self.actors.len())));
+            world.now
+        });
+        let settled = {
+            let mut play = Play::begin(self, from_us);
+            let curtain = Curtain;
+            let settled = play.run();
+            drop(curtain);
+            settled
+        };
+        wire::clear();
+        let (done, said) = world(World::leave_network);
+        if let Some(said) = said {
+            panic!("{said}");
+        }
+        for (actor, done) in self.actors.iter_mut().zip(done) {
+            actor.done |= done;
+        }
+        settled
+    }
+}
+
+impl<'a> Play<'a> {
+    fn begin(universe: &'a Universe, from_us: i64) -> Self {
+        let mut random = SplitMix(universe.plan.ids_seed ^ 0x4E45_5457_4F52_4B00);
+        let latency = LATENCY_MAX[usize::try_from(random.next() % 3).unwrap_or(0)];
+        let mut sim = Builder::new()
+            .tick_duration(TICK)
+            .simulation_duration(Duration::MAX)
+            .min_message_latency(Duration::ZERO)
+            .max_message_latency(latency)
+            .tcp_capacity(1_024)
+            .rng_seed(random.next())
+            .build();
+        sim.host(DATABASE, server::listen);
+        for (host, name) in hosts::NAMES.into_iter().enumerate() {
+            sim.host(name, move || hosts::start(universe, host));
+        }
+        Self { universe, sim, from_us, ticks: 0, mends: Vec::new() }
+    }
+
+    fn run(&mut self) -> Settled {
+        let heal_after = i64::from(self.universe.plan.heal_after) * STEP_US;
+        let safety = match heal_after {
+            0 => SAFETY_MAX_US,
+            us => us.min(SAFETY_MAX_US),
+        };
+        loop {
+            self.sim.step().expect("hosts run until they are killed");
+            self.ticks += 1;
+            let now = self.from_us + micros(self.sim.elapsed());
+            let orders = world(|world| {
+                world.tally.steps += 1;
+                world.reach(now);
+                world.deliver_late();
+                world.time_out_waiters();
+                if self.ticks.is_multiple_of(AWAIT_TICKS) {
+                    world.strike_of_itself();
+                }
+                world.kill_the_poisoned();
+                world.take_orders()
+            });
+            if let Some(violation) = world(|world| world.violation.take()) {
+                return Settled::Ended(End::Violated(violation));
+            }
+            if world(|world| world.has_panicked()) {
+                return Settled::Quiet;
+            }
+            for order in orders {
+                self.carry_out(order, now);
+            }
+            self.mend(now);
+            if now - self.from_us >= safety {
+                return Settled::HealDue;
+            }
+            let calm = self.mends.is_empty() && world(|world| world.rests());
+            if calm && self.universe.drained() {
+                return Settled::Quiet;
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: Order, now: i64) {
+        let again_at = match order {
+            Order::Kill { host } => {
+                self.kill(host);
+                now + RESTART_US
+            }
+            Order::Vanish { host } => {
+                self.sim.partition(hosts::NAMES[host], DATABASE);
+                self.kill(host);
+                now + RESTART_US
+            }
+            Order::Disturb { host, how, us } => {
+                let name = hosts::NAMES[host];
+                match how {
+                    Disturbance::Hold => self.sim.hold(name, DATABASE),
+                    Disturbance::Partition => self.sim.partition(name, DATABASE),
+                    Disturbance::Requests => self.sim.partition_oneway(name, DATABASE),
+                    Disturbance::Answers => self.sim.partition_oneway(DATABASE, name),
+                }
+                now + us
+            }
+            Order::Restart => {
+                self.sim.crash(DATABASE);
+                now + RESTART_US
+            }
+            Order::Damage(kind, point) => return self.universe.damage(kind, point),
+        };
+        self.mends.push(Mend { at: again_at, order });
+    }
+
+    fn kill(&mut self, host: usize) {
+        world(|world| {
+            for actor in hosts::actors(world, host) {
+                world.slots[actor].dead = true;
+            }
+        });
+        self.sim.crash(hosts::NAMES[host]);
+    }
+
+    /// What was struck long enough ago is as before.
+    fn mend(&mut self, now: i64) {
+        let due: Vec<Order> =
+            self.mends.extract_if(.., |mend| mend.at <= now).map(|mend| mend.order).collect();
+        for order in due {
+            let host = match order {
+                Order::Kill { host } => {
+                    self.sim.bounce(hosts::NAMES[host]);
+                    host
+                }
+                Order::Vanish { host } => {
+                    self.sim.repair(hosts::NAMES[host], DATABASE);
+                    self.sim.bounce(hosts::NAMES[host]);
+                    host
+                }
+                Order::Disturb { host, how, .. } => {
+                    let name = hosts::NAMES[host];
+                    match how {
+                        Disturbance::Hold => self.sim.release(name, DATABASE),
+                        Disturbance::Partition => self.sim.repair(name, DATABASE),
+                        Disturbance::Requests => self.sim.repair_oneway(name, DATABASE),
+                        Disturbance::Answers => self.sim.repair_oneway(DATABASE, name),
+                    }
+                    host
+                }
+                Order::Restart => {
+                    self.sim.bounce(DATABASE);
+                    continue;
+                }
+                Order::Damage(..) => continue,
+            };
+            world(|world| world.undisturbed(host));
+        }
+    }
+}
+
+impl World {
+    fn take_orders(&mut self) -> Vec<Order> {
+        self.network.as_mut().map(|net| std::mem::take(&mut net.orders)).unwrap_or_default()
+    }
+
+    fn has_panicked(&self) -> bool {
+        self.network.as_ref().is_some_and(|net| net.said.is_some())
+    }
+
+    fn undisturbed(&mut self, host: usize) {
+        if let Some(net) = &mut self.network {
+            net.disturbed[host] = false;
+        }
+    }
+
+    /// Lets those look again whose wait for a lock has lasted for the storage's limit.
+    fn time_out_waiters(&mut self) {
+        let over = |standing: &Standing| match standing {
+            Standing::Waiting(since) => since + LOCK_TIMEOUT_US <= self.now,
+            _ => false,
+        };
+        if self.slots.iter().any(|slot| over(&slot.standing)) {
+            self.wake_waiters();
+        }
+    }
+
+    /// A fault strikes a host that does nothing in particular.
+    fn strike_of_itself(&mut self) {
+        let Some(kind) = self.draw_fault(Site::Fault, Point::Await) else { return };
+        let arity = u16::try_from(hosts::NAMES.len()).unwrap_or(1);
+        let host = self.tape.draw(Site::Detail, arity, Chance::Even);
+        self.strike_host(kind, usize::from(host), Point::Await);
+    }
+
+    /// Whoever works on what kills is killed.
+    fn kill_the_poisoned(&mut self) {
+        if self.poisonous.is_empty() {
+            return;
+        }
+        for actor in 0..self.hosts.len() {
+            let host = self.hosts[actor];
+            let down = self.network.as_ref().is_none_or(|net| net.disturbed[host]);
+            if self.works_on_poison(actor) && !down {
+                self.tally.sometimes(Sometimes::PoisonKilledAgain);
+                self.strike_host(crate::faults::FaultKind::CrashAwait, host, Point::Await);
+            }
+        }
+    }
+
+    /// True if every actor has found that nothing was left to do, since somebody last wrote.
+    fn rests(&self) -> bool {
+        let written_at = self.written_at;
+        self.network.as_ref().is_some_and(|net| {
+            let rested = |at: &Option<i64>| at.is_some_and(|at| at > written_at);
+            net.rested_at.iter().zip(&net.done).all(|(at, done)| *done || rested(at))
+        })
+    }
+
+    /// The network is gone, and so is every session; says who is done, and what a task said that
+    /// panicked.
+    fn leave_network(&mut self) -> (Vec<bool>, Option<String>) {
+        let Some(net) = self.network.take() else { return (Vec::new(), None) };
+        let actors = self.hosts.len();
+        for slot in &mut self.slots {
+            slot.session = None;
+        }
+        self.database.abort_all();
+        self.slots.truncate(actors);
+        self.slots.fill_with(Default::default);
+        (net.done, net.said)
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,125 @@
+//! The storage server: the database behind a TCP port. A connection holds one transaction or reader
+//! at a time; it goes when the connection ends, or when nothing has come for as long as the storage
+//! lets a session stand idle. Never decides what strikes.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use sluicegate::storage::boxed::{BoxSnapshot, BoxStorage, BoxTransaction};
+use sluicegate::storage::{CommitError, Storage, StorageError, Transaction};
+use tokio::time::timeout;
+use turmoil::net::{TcpListener, TcpStream};
+
+use super::hosts::contained;
+use super::wire::{self, Request};
+use super::{ANYWHERE, PORT};
+use crate::driver::statement::ModelStorage;
+use crate::driver::world::{SESSION_LIMIT_US, World, world};
+use crate::history::ActorId;
+
+/// Serves until its host goes down.
+pub(super) async fn listen() -> turmoil::Result {
+    let listener = TcpListener::bind((ANYWHERE, PORT)).await?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        tokio::task::spawn_local(contained(serve(stream)));
+    }
+}
+
+/// A place at which statements of one connection are executed.
+struct Desk(ActorId);
+
+impl Desk {
+    /// A free one; none if as many clients are connected as the server takes.
+    fn open() -> Option<Self> {
+        world(World::open_desk).map(Self)
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        world(|world| world.close_desk(self.0));
+    }
+}
+
+/// What is open on a connection.
+enum Open {
+    Nothing,
+    Transaction(BoxTransaction),
+    Reader(BoxSnapshot),
+}
+
+async fn serve(mut stream: TcpStream) {
+    let Some(desk) = Desk::open() else { return };
+    let storage = Rc::new(BoxStorage::new(ModelStorage { actor: desk.0 }));
+    let mut open = Open::Nothing;
+    let idle_max = Duration::from_micros(SESSION_LIMIT_US.unsigned_abs());
+    loop {
+        // A connection on which nothing is open may stand idle for as long as it likes.
+        let received = match open {
+            Open::Transaction(_) => timeout(idle_max, wire::receive(&mut stream)).await.ok(),
+            _ => Some(wire::receive(&mut stream).await),
+        };
+        let Some(Ok(number)) = received else { break };
+        let Some(request) = wire::take::<Request>(number) else { break };
+        let answer = answer(&storage, &desk, &mut open, request).await;
+        let cut = world(|world| world.take_cut(desk.0));
+        let Some(answer) = answer.filter(|_| !cut) else { break };
+        if wire::send(&mut stream, answer).await.is_err() {
+            break;
+        }
+    }
+    // The transaction goes before its desk does.
+    drop(open);
+    drop(desk);
+}
+
+/// Carries a request out; returns the number of the answer, or nothing if the connection ends.
+async fn answer(
+    storage: &BoxStorage,
+    desk: &Desk,
+    open: &mut Open,
+    request: Request,
+) -> Option<u64> {
+    match request {
+        Request::Begin(actor) => {
+            *open = Open::Nothing;
+            world(|world| world.serve(desk.0, actor));
+            let begun = storage.begin().await;
+            Some(opened(open, begun, Open::Transaction))
+        }
+        Request::Snapshot(actor, consistency) => {
+            *open = Open::Nothing;
+            world(|world| world.serve(desk.0, actor));
+            let begun = storage.snapshot(consistency).await;
+            Some(opened(open, begun, Open::Reader))
+        }
+        Request::Call(call) => match open {
+            Open::Transaction(transaction) => Some(wire::post_any(call(transaction).await)),
+            _ => None,
+        },
+        Request::Read(read) => match open {
+            Open::Reader(reader) => Some(wire::post_any(read(reader).await)),
+            _ => None,
+        },
+        Request::Commit => match std::mem::replace(open, Open::Nothing) {
+            Open::Transaction(transaction) => match transaction.commit().await {
+                // Nobody is told what became of it.
+                Err(CommitError::Unknown) => None,
+                committed => Some(wire::post(committed)),
+            },
+            _ => None,
+        },
+        Request::Rollback => {
+            if let Open::Transaction(transaction) = std::mem::replace(open, Open::Nothing) {
+                transaction.rollback().await;
+            }
+            Some(wire::post(()))
+        }
+    }
+}
+
+fn opened<T>(open: &mut Open, begun: Result<T, StorageError>, into: impl Fn(T) -> Open) -> u64 {
+    let told = begun.map(|opened| *open = into(opened));
+    wire::post(told)
+}
