@@ -91,6 +91,7 @@ pub(crate) const STAGES: &[Stage] = &[
         work: Work::Passes(&[
             "cargo sim run --seeds 0..300 --lane model --twice",
             "cargo sim run --seeds 0..60 --lane sqlite --twice",
+            "cargo sim run --seeds 0..60 --lane network --twice",
         ]),
     },
     Stage {
@@ -118,10 +119,14 @@ pub(crate) const STAGES: &[Stage] = &[
         work: Work::Passes(&[
             "cargo sim run",
             "cargo sim run --lane sqlite",
+            "cargo sim run --lane network",
             "cargo sim run --seeds 0..3000 --lane model --profile quick",
             "cargo sim run --seeds 0..1000 --lane model --profile swarm",
             "cargo sim run --seeds 0..2000 --lane sqlite --profile quick",
             "cargo sim run --seeds 0..2000 --lane sqlite --profile swarm",
+            "cargo sim run --seeds 0..1000 --lane network --profile swarm",
+            "cargo sim run --seeds 0..1000 --lane model --profile storm",
+            "cargo sim run --seeds 0..1000 --lane model --profile soak",
         ]),
     },
     Stage {
