@@ -84,8 +84,8 @@ pub fn score(hunts: &[Hunt]) -> String {
 }
 
 /// Hunts each of the bugs through the seeds, each under every profile, up to the first universe
-/// that shows it, in that lane, or each in its own. Results are in the order of the bugs. Fails if the machine refuses what a
-/// universe needs.
+/// that shows it, in that lane, or each in its own. Results are in the order of the bugs. Fails if
+/// the machine refuses what a universe needs.
 pub fn hunt(
     mutants: &[Mutant],
     lane: Option<LaneKind>,

@@ -67,8 +67,8 @@ pub struct Outcome {
 
 pub(crate) type Op = Pin<Box<dyn Future<Output = Progress>>>;
 
-/// The engine of a process: what it remembers goes with it. Where the storage takes its time anyway,
-/// a box in front of it costs nothing, and the engine is compiled once for all of those.
+/// The engine of a process: what it remembers goes with it. Where the storage takes its time, a box
+/// in front of it costs nothing, and the engine is compiled once for all of those.
 pub(crate) enum Life {
     Model(Engine<ModelStorage, SimEnvironment>),
     Boxed(Engine<BoxStorage, SimEnvironment>),

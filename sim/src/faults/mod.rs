@@ -43,8 +43,8 @@ macro_rules! faults {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lanes {
     Every,
-    /// Where the database is the simulated Postgres.
-    Postgres,
+    /// Where the database is the simulated server.
+    Server,
     Sqlite,
     Network,
 }
@@ -52,25 +52,25 @@ enum Lanes {
 faults! {
     Crash "crash" Every "the actor is killed before a statement";
     CrashAfter "crash_after" Every "the actor is killed after a statement, before its answer";
-    CrashWaiting "crash_waiting" Postgres "the actor is killed while it waits for a row lock";
+    CrashWaiting "crash_waiting" Server "the actor is killed while it waits for a row lock";
     CrashAwait "crash_await" Every "the actor is killed while it waits for time to pass";
-    LingeringSession "lingering_session" Postgres "the actor is killed, its session keeps its locks";
-    DatabaseCrash "database_crash" Postgres "the database crashes and recovers; all sessions end";
-    Serialization "serialization_40001" Postgres "the statement fails with 40001";
-    Deadlock "deadlock_40P01" Postgres "the session is chosen as deadlock victim";
-    LockTimeout "lock_timeout_55P03" Postgres "a lock wait, or a statement, fails with 55P03";
-    StatementTimeout "statement_timeout_57014" Postgres "the statement fails with 57014";
+    LingeringSession "lingering_session" Server "the actor is killed, its session keeps its locks";
+    DatabaseCrash "database_crash" Server "the database crashes and recovers; all sessions end";
+    Serialization "serialization_40001" Server "the statement fails with 40001";
+    Deadlock "deadlock_40P01" Server "the session is chosen as deadlock victim";
+    LockTimeout "lock_timeout_55P03" Server "a lock wait, or a statement, fails with 55P03";
+    StatementTimeout "statement_timeout_57014" Server "the statement fails with 57014";
     Busy "sqlite_busy" Sqlite "the statement finds the file busy";
     CommitApplied "commit_applied" Every "the commit is applied and its answer lost";
     CommitLost "commit_lost" Every "the commit is lost, and so is its answer";
     Pause "pause" Every "the actor stands still for longer than a lease";
-    StuckGroup "stuck_group" Postgres "a group cannot be locked for long after other faults stopped";
+    StuckGroup "stuck_group" Server "a group cannot be locked for long after other faults stopped";
     NoticeLost "notice_lost" Every "a notification is lost";
     NoticeDuplicated "notice_duplicated" Every "a notification arrives twice";
     NoticeLate "notice_late" Every "a notification arrives late";
     ClockForward "clock_forward" Every "the storage's clock steps forward";
     ClockBackward "clock_backward" Every "the storage's clock steps back";
-    GroupDeleted "group_deleted" Postgres "the row of an edge group is deleted";
+    GroupDeleted "group_deleted" Server "the row of an edge group is deleted";
     RowUnreadable "row_unreadable" Every "a column of a row holds a value that no engine writes";
     ClockSkew "clock_skew" Every "the clock of the actor's machine is an hour off from then on";
     EventDeleted "event_deleted" Every "the row of an event is deleted";
@@ -83,12 +83,12 @@ faults! {
     FsyncLies "fsync_lies" Sqlite "a sync fails, and those after it do not write what it had to";
     Partition "partition" Network "a host and the database are cut off from each other for long";
     PartitionOneWay "partition_one_way" Network "requests, or answers, of a host get lost for long";
-    ConnectionLost "connection_lost_08006" Postgres "the connection fails before the statement";
-    ServerFull "server_full_53300" Postgres "the server takes no further connection";
-    Terminated "terminated_57P01" Postgres "an administrator ends the session";
-    ReadOnly "read_only_25006" Postgres "the server refuses to write";
-    ServerDiskFull "disk_full_53100" Postgres "the server's disk is full";
-    ServerIoError "io_error_58030" Postgres "the server cannot read or write a file";
+    ConnectionLost "connection_lost_08006" Server "the connection fails before the statement";
+    ServerFull "server_full_53300" Server "the server takes no further connection";
+    Terminated "terminated_57P01" Server "an administrator ends the session";
+    ReadOnly "read_only_25006" Server "the server refuses to write";
+    ServerDiskFull "disk_full_53100" Server "the server's disk is full";
+    ServerIoError "io_error_58030" Server "the server cannot read or write a file";
 }
 
 /// Where a fault strikes.
@@ -144,7 +144,7 @@ impl FaultKind {
     pub fn strikes_in(self, lane: LaneKind) -> bool {
         match self.lanes() {
             Lanes::Every => true,
-            Lanes::Postgres => lane.backend() == Backend::Simulated,
+            Lanes::Server => lane.backend() == Backend::Simulated,
             Lanes::Sqlite => lane == LaneKind::Sqlite,
             Lanes::Network => lane == LaneKind::Network,
         }
@@ -177,7 +177,7 @@ impl FaultKind {
             | Self::DatabaseCrash => answered || point == Await,
             Self::StatementTimeout => answered || matches!(point, Wait(_)),
             // Those of the disk strike at an operation of this statement, or of one that follows.
-            Self::Self::PowerCut
+            Self::PowerCut
             | Self::ProcessCrash
             | Self::IoError
             | Self::DiskFull

@@ -73,7 +73,8 @@ impl RemoteStorage {
 }
 
 impl Line {
-    /// Sends the frame of a request and waits for its answer. Without one the connection is given up.
+    /// Sends the frame of a request and waits for its answer; without one the connection is given
+    /// up.
     async fn ask<T: 'static>(&mut self, number: u64) -> Result<T> {
         unless_dead(self.actor).await;
         let Some(mut stream) = self.stream.take() else {
