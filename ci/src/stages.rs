@@ -137,7 +137,10 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "exhaust",
         what: "every universe of a small slice drains",
-        work: Work::Passes(&["cargo sim exhaust --nodes 3 --faults 1"]),
+        work: Work::Passes(&[
+            "cargo sim exhaust --nodes 3 --faults 1",
+            "cargo sim exhaust --lane sqlite --nodes 1",
+        ]),
     },
     Stage {
         name: "mutants",

@@ -156,7 +156,9 @@ fn at_each_operation(mode: Mode, trouble: Trouble, ways: &[[u16; 2]], honest: bo
 }
 
 fn check_sound(mode: Mode, trouble: Trouble) {
-    let found = at_each_operation(mode, trouble, &WAYS, true);
+    // What goes wrong differs by the operation; how the power goes then matters less.
+    let ways = if trouble == Trouble::PowerCut { &WAYS[..] } else { &WAYS[..2] };
+    let found = at_each_operation(mode, trouble, ways, true);
     assert_eq!((found.lost, found.torn, found.corrupt), (0, 0, 0), "{mode:?} {trouble:?}");
     assert!(found.crashes > 40, "{found:?}");
 }

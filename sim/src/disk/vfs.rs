@@ -42,6 +42,10 @@ struct Open {
 pub(crate) fn register() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
+        // SQLite counts what it allocates under one lock for all threads, unless it is told not to
+        // before anything else; where it is too late for that it refuses, and counts.
+        // SAFETY: the option takes one integer.
+        let _ = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0) };
         let size = c_int::try_from(size_of::<Open>()).expect("a handle is small");
         let vfs = ffi::sqlite3_vfs {
             iVersion: 2,

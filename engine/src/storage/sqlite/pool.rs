@@ -170,7 +170,7 @@ impl Held {
         let connection = self.connection();
         let without_wait = || {
             connection.busy_timeout(Duration::ZERO)?;
-            let begun = connection.execute_batch(begin_as_writer());
+            let begun = control(connection, begin_as_writer());
             connection.busy_timeout(self.shared.options.busy_timeout)?;
             begun
         };
@@ -181,7 +181,8 @@ impl Held {
 
     /// Opens a transaction that is the only writer until it ends.
     pub(super) fn begin_write(&mut self) -> Result<()> {
-        self.control(begin_as_writer())?;
+        let begun = control(self.connection(), begin_as_writer()).map_err(|e| error::of_verb(&e));
+        begun.inspect_err(|error| self.end(error))?;
         self.check_admitted()
     }
 
@@ -193,12 +194,14 @@ impl Held {
 
     /// Opens a transaction that sees this instant. `begin` alone would see that of its first read.
     pub(super) fn begin_read(&mut self) -> Result<()> {
-        self.control("begin; select 1 from sluicegate_schema limit 1")
-    }
-
-    fn control(&mut self, sql: &str) -> Result<()> {
-        let done = self.connection().execute_batch(sql).map_err(|e| error::of_verb(&e));
-        done.inspect_err(|error| self.end(error))
+        let connection = self.connection();
+        let see = || {
+            control(connection, "begin")?;
+            let mut first = connection.prepare_cached("select 1 from sluicegate_schema limit 1")?;
+            first.query_row([], |_| Ok(()))
+        };
+        let seen = see().map_err(|e| error::of_verb(&e));
+        seen.inspect_err(|error| self.end(error))
     }
 
     /// Runs a verb; an error ends the transaction.
@@ -212,7 +215,7 @@ impl Held {
 
     /// Commits. Where the answer is unknown the connection is not used again.
     pub(super) fn commit(&mut self) -> Result<(), CommitError> {
-        let committed = self.connection().execute_batch("commit").map_err(|e| error::of_commit(&e));
+        let committed = control(self.connection(), "commit").map_err(|e| error::of_commit(&e));
         committed.inspect_err(|error| match error {
             CommitError::Unknown => self.discard(),
             CommitError::Storage(error) => self.end(error),
@@ -222,7 +225,7 @@ impl Held {
     /// Rolls back what is open, and discards the connection where that fails.
     pub(super) fn roll_back(&mut self) {
         let Some(connection) = &self.connection else { return };
-        if !connection.is_autocommit() && connection.execute_batch("rollback").is_err() {
+        if !connection.is_autocommit() && control(connection, "rollback").is_err() {
             self.discard();
         }
     }
@@ -279,6 +282,11 @@ impl<'a> Session<'a> {
     pub(super) fn now(self) -> Timestamp {
         (self.shared.options.clock)()
     }
+}
+
+/// Runs a statement without rows, compiled once a connection.
+fn control(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
 }
 
 /// Opens the database for the first time: refuses it, or brings its schema up to date.

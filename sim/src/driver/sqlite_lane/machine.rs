@@ -17,21 +17,24 @@ use crate::driver::world::storage_clock;
 use crate::history::ActorId;
 use crate::plan::FailingDisk;
 
-/// The tables that a universe leaves rows in.
-const TABLES: [&str; 13] = [
-    "submission",
-    "flow",
-    "execution",
-    "edge",
-    "edge_group",
-    "attempt",
-    "event",
-    "flow_change",
-    "flow_summary",
-    "sibling_request",
-    "request",
-    "cancel_backlog",
-    "subscription",
+/// Takes away what a universe leaves.
+const EMPTYING: [&str; 15] = [
+    "delete from submission",
+    "delete from flow",
+    "delete from execution",
+    "delete from edge",
+    "delete from edge_group",
+    "delete from attempt",
+    "delete from event",
+    "delete from flow_change",
+    "delete from flow_summary",
+    "delete from sibling_request",
+    "delete from request",
+    "delete from cancel_backlog",
+    "delete from subscription",
+    // As in a new file; but its timeline is no choice.
+    "delete from sqlite_sequence",
+    "update stream_head set timeline = zeroblob(16), last_position = 0, horizon = 0",
 ];
 
 /// The database of this thread.
@@ -215,16 +218,15 @@ impl SqliteLane {
     }
 }
 
-/// Empties every table.
+/// Empties every table, in one transaction.
 fn wipe(storage: &SqliteStorage) {
-    let mut sql: String = TABLES.map(|table| format!("delete from {table};")).concat();
-    // As in a new file; but its timeline is no choice.
-    sql.push_str(
-        "delete from sqlite_sequence;
-        update stream_head set timeline = zeroblob(16), last_position = 0, horizon = 0;",
-    );
-    let done = storage.with_connection(|connection| connection.execute_batch(&sql));
-    done.expect("a connection is free").expect("no transaction is open between universes");
+    let wiped = storage.with_connection(|connection| {
+        let run = |sql: &str| connection.prepare_cached(sql)?.execute([]).map(drop);
+        run("begin immediate")?;
+        EMPTYING.iter().try_for_each(|sql| run(sql))?;
+        run("commit")
+    });
+    wiped.expect("a connection is free").expect("no transaction is open between universes");
 }
 
 #[cfg(test)]
