@@ -28,7 +28,12 @@ const DUPLICATES: &[(&str, &str)] = &[
     ("cpufeatures", "the same"),
     ("crypto-common", "the same"),
     ("digest", "the same"),
+    ("getrandom", "turmoil 0.7 is one version of rand behind proptest"),
     ("hashbrown", "hashlink, of rusqlite 0.39, is one version behind indexmap"),
+    ("r-efi", "turmoil 0.7 is one version of rand behind proptest"),
+    ("rand", "the same"),
+    ("rand_chacha", "the same"),
+    ("rand_core", "the same"),
     ("sha2", "sqlx-core 0.9 is one version of sha2 behind sqlx-postgres 0.9"),
     ("syn", "derive macros move to syn 3 one by one; it is never part of a program"),
 ];
