@@ -4,6 +4,9 @@ use crate::driver::world::World;
 use crate::faults::{FaultKind, Point};
 use crate::tape::{Chance, Site};
 
+/// So much likelier the first fault of a universe is at each point on a network.
+const FIRST_ON_NETWORK: u16 = 8;
+
 /// The kind that strikes before any other does.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct First {
@@ -38,6 +41,13 @@ impl World {
             }
         };
         let first = self.first_fault.kind.filter(|kind| kind.strikes_at(point));
+        let chance = match (chance, first) {
+            // Time passes there with every message: faults stop after fewer statements.
+            (Chance::Of(odds), Some(_)) if self.network.is_some() => {
+                Chance::Of(odds.saturating_mul(FIRST_ON_NETWORK))
+            }
+            (chance, _) => chance,
+        };
         let kinds = first.as_ref().map_or(self.strikes.at(point), std::slice::from_ref);
         let arity = 1 + u16::try_from(kinds.len()).unwrap_or(0);
         let drawn = self.tape.draw(site, arity, chance);

@@ -154,6 +154,9 @@ impl<'a> Play<'a> {
             for order in orders {
                 self.carry_out(order, now);
             }
+            if world(|world| world.overdue.is_some() && world.faults_on) {
+                self.universe.delete_next_request(Point::Await);
+            }
             self.mend(now);
             if now - self.from_us >= safety {
                 return Settled::HealDue;
