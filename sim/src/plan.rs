@@ -269,14 +269,27 @@ const RARE: [FaultKind; 4] = [
 /// Of so many universes without a seldom kind one begins with a rare one.
 const RARE_EVERY: u64 = 3;
 
-/// Seldom kinds come first where they come at all, and rare ones now and then: among all of the
-/// kinds that may strike at a statement they would hardly be seen.
+/// Of so many universes one is refused by its server now and then: each refusal is another way to a
+/// transaction that begins anew, and among them what is left of the others would hardly be seen.
+const REFUSED_EVERY: u64 = 6;
+
+/// True if the server of that universe may refuse.
+fn is_refused(ids_seed: u64) -> bool {
+    ids_seed % REFUSED_EVERY == 1
+}
+
+/// Seldom kinds come first where they come at all, then those by which a server refuses, and rare
+/// ones now and then: among all of the kinds that may strike at a statement they would hardly be
+/// seen.
 fn first_fault(ids_seed: u64, faults: &BTreeSet<FaultKind>, commits: Commits) -> Option<FaultKind> {
     // A tail that is lost takes no damage with it: nothing is damaged there.
     let strikes = |kind: &FaultKind| commits == Commits::Synchronous || !kind.damages();
     let seldom = faults.iter().copied().filter(|kind| kind.is_seldom() && strikes(kind));
     let mut among: Vec<FaultKind> = seldom.collect();
     let number = SplitMix(ids_seed ^ 0x4649_5253_5446_4155).next();
+    if among.is_empty() {
+        among = faults.iter().copied().filter(|kind| kind.refusal().is_some()).collect();
+    }
     if among.is_empty() && number.is_multiple_of(RARE_EVERY) {
         among = RARE.into_iter().filter(|kind| faults.contains(kind) && strikes(kind)).collect();
     }
@@ -414,7 +427,7 @@ impl Campaign {
         let operators = u8::from(even(3) == 1);
         let cancel_batch = [cancel_batch(), 1, 2][usize::from(even(3))];
         let relaxed = even(4) == 1;
-        let faults = self.draw_kinds(tape);
+        let faults = self.draw_kinds(tape, ids_seed);
         // Whom a server on a network serves is told what is on the disk.
         let relaxed = relaxed && self.lane != LaneKind::Network;
         let commits = match relaxed && faults.contains(&FaultKind::DatabaseCrash) {
@@ -546,10 +559,11 @@ impl Campaign {
     }
 
     /// Those of the lane's kinds that the profile has.
-    fn draw_kinds(&self, tape: &mut Tape) -> BTreeSet<FaultKind> {
+    fn draw_kinds(&self, tape: &mut Tape, ids_seed: u64) -> BTreeSet<FaultKind> {
         let seldom = tape.draw(Site::Plan, 8, Chance::Even) == 1;
         let kinds = faults::kinds(self.lane).into_iter();
         let kinds = kinds.filter(|kind| seldom || !kind.is_seldom());
+        let kinds = kinds.filter(|kind| is_refused(ids_seed) || kind.refusal().is_none());
         // Which of the disk's there are does not come from the tape.
         let kinds = kinds.filter(|kind| kind.trouble().is_none());
         match self.profile.kinds() {
