@@ -81,12 +81,13 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// True if it moved nothing of a flow: the feed alone went on.
-    pub fn is_of_the_feed(&self) -> bool {
-        self.flows.is_empty()
-            && self.executions.is_empty()
-            && self.groups.is_empty()
-            && self.edges.is_empty()
+    /// True if it moved something of a flow that is still there. Otherwise the feed alone went on,
+    /// or retention took away what was over: neither belongs to how a flow drains.
+    pub fn moves_a_flow(&self) -> bool {
+        fn stays<T>(changes: &[Change<T>]) -> bool {
+            changes.iter().any(|change| change.after.is_some())
+        }
+        stays(&self.flows) || stays(&self.executions) || stays(&self.groups) || stays(&self.edges)
     }
 }
 
@@ -301,4 +302,34 @@ pub enum Observation {
         /// All of them, in the order of their upstreams.
         inputs: Vec<Input>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate::identity::{FlowId, Partition};
+    use sluicegate::policy::{Decision, JoinPolicy};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn only_what_stays_of_a_flow_is_moved() {
+        let group = Group {
+            downstream: ExecutionId { partition: Partition(1), uuid: Uuid::from_u128(2) },
+            flow: FlowId(Uuid::from_u128(1)),
+            policy: JoinPolicy::AllOf,
+            edges: 1,
+            satisfied: 0,
+            unsatisfied: 0,
+            decision: Decision::Undecided,
+        };
+        let commit = |before: Option<Group>, after: Option<Group>| Commit {
+            groups: vec![Change { before, after }],
+            ..Commit::default()
+        };
+        assert!(commit(None, Some(group)).moves_a_flow());
+        assert!(commit(Some(group), Some(group)).moves_a_flow());
+        assert!(!commit(Some(group), None).moves_a_flow(), "it was taken away");
+        assert!(!Commit::default().moves_a_flow());
+    }
 }

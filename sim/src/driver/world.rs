@@ -185,7 +185,7 @@ pub(crate) struct World {
     pub(crate) news: News,
     /// When the last commit wrote, in virtual time.
     pub(crate) written_at: i64,
-    /// When the last commit moved something of a flow.
+    /// When the last commit moved something of a flow that stayed.
     pub(crate) moved_at: i64,
     /// The highest number of a committed event.
     pub(crate) event_highest: EventId,
@@ -365,7 +365,7 @@ impl World {
         let asked = !mirror.sibling_requests().is_empty() || !mirror.cancel_backlog().is_empty();
         self.news.of_commit(&self.commit, asked);
         self.written_at = self.now;
-        if !self.commit.is_of_the_feed() {
+        if self.commit.moves_a_flow() {
             self.moved_at = self.now;
         }
         self.note_event_numbers();
