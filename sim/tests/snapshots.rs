@@ -61,6 +61,7 @@ fn words_that_do_not_exist_are_refused_with_those_that_do() {
         &["run", "--seeds", "9..3"],
         &["run", "--mutant", "P99"],
         &["exhaust", "--nodes", "0"],
+        &["exhaust", "--lane", "network"],
         &["fly"],
     ]));
 }

@@ -22,8 +22,13 @@ use crate::report::{commit, complain, json, print, reproduction};
 use crate::scenario::Workload;
 
 pub(super) fn run(arguments: &ExhaustArguments) -> Result<Exit, String> {
-    if arguments.lane == LaneKind::Sqlite {
-        return disk::run(arguments);
+    match arguments.lane {
+        LaneKind::Model => {}
+        LaneKind::Sqlite => return disk::run(arguments),
+        LaneKind::Network => {
+            let why = "latency is no choice that is counted: use --lane model or --lane sqlite";
+            return Err(format!("lane network: {why}"));
+        }
     }
     let settings = settings(arguments)?;
     let command = command(arguments);
