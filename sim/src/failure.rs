@@ -379,8 +379,19 @@ impl FailureFile {
             let reason = format!("a cast has every role and at most {ACTORS_MAX} actors");
             return Some(("cast", reason));
         }
-        if let Some(kind) = plan.faults.iter().find(|kind| !kind.strikes_in(plan.lane)) {
-            let reason = format!("{} does not strike in lane {}", kind.name(), plan.lane.name());
+        if let Some(behind) = plan.behind
+            && plan.lane != LaneKind::Network
+        {
+            let (lane, behind) = (plan.lane.name(), behind.name());
+            return Some(("behind", format!("lane {lane} has no server with {behind} behind it")));
+        }
+        let backend = plan.backend();
+        if let Some(kind) = plan.faults.iter().find(|kind| !kind.strikes_on(plan.lane, backend)) {
+            let (kind, lane, backend) = (kind.name(), plan.lane.name(), backend.name());
+            let reason = match plan.lane.backends() {
+                [_] => format!("{kind} does not strike in lane {lane}"),
+                _ => format!("{kind} does not strike in lane {lane} with {backend} behind it"),
+            };
             return Some(("faults", reason));
         }
         if plan.hop_groups_max == 0 || plan.hop_upstreams_max == 0 {

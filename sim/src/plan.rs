@@ -1,6 +1,7 @@
 //! Everything that a seed decides before a universe runs: the flow, the actors, the faults and how
 //! eagerly they strike. Plain data; a failure file holds one. Never decides anything at run time.
 
+mod backend;
 mod disk;
 mod order;
 mod profile;
@@ -18,6 +19,7 @@ use crate::scenario::{Scenario, Workload};
 use crate::tape::{Chance, Site, Tape};
 use crate::workload;
 
+pub use backend::Backend;
 pub use disk::{FailingDisk, Strike};
 pub use order::Priorities;
 pub use profile::Profile;
@@ -33,17 +35,8 @@ pub enum LaneKind {
     Model,
     /// A real SQLite file.
     Sqlite,
-    /// The simulated Postgres behind a storage server, on hosts of a simulated network.
+    /// Either of them behind a storage server, on hosts of a simulated network.
     Network,
-}
-
-/// What holds the rows of a universe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Backend {
-    /// The simulated Postgres.
-    Simulated,
-    /// The SQLite backend.
-    Sqlite,
 }
 
 /// Which protocol is judged.
@@ -205,6 +198,10 @@ pub struct Plan {
     /// subscribers want. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leases: Option<Leases>,
+    /// What stands behind the server of a network, if that is not the simulated Postgres. Follows
+    /// from the seed, not from a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Backend>,
     /// The disk, if it is one that fails. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<FailingDisk>,
@@ -355,14 +352,6 @@ impl LaneKind {
             LaneKind::Network => "network",
         }
     }
-
-    /// What holds its rows.
-    pub(crate) fn backend(self) -> Backend {
-        match self {
-            LaneKind::Model | LaneKind::Network => Backend::Simulated,
-            LaneKind::Sqlite => Backend::Sqlite,
-        }
-    }
 }
 
 impl EngineKind {
@@ -427,7 +416,8 @@ impl Campaign {
         let operators = u8::from(even(3) == 1);
         let cancel_batch = [cancel_batch(), 1, 2][usize::from(even(3))];
         let relaxed = even(4) == 1;
-        let faults = self.draw_kinds(tape, ids_seed);
+        let behind = Backend::of_seed(ids_seed, self.lane, self.engine);
+        let faults = self.draw_kinds(tape, ids_seed, self.lane.backend(behind));
         // Whom a server on a network serves is told what is on the disk.
         let relaxed = relaxed && self.lane != LaneKind::Network;
         let commits = match relaxed && faults.contains(&FaultKind::DatabaseCrash) {
@@ -494,6 +484,7 @@ impl Campaign {
             hop_groups_max,
             hop_upstreams_max,
             cancel_batch,
+            behind,
             disk: None,
             heal_after,
             odds: Odds {
@@ -526,7 +517,7 @@ impl Campaign {
             extensions,
             cast,
             hold,
-            faults: scenario.faults_in(self.lane),
+            faults: scenario.faults_on(self.lane, plan.backend()),
             faults_max,
             first_fault: None,
             commits: Commits::Synchronous,
@@ -558,10 +549,10 @@ impl Campaign {
         }
     }
 
-    /// Those of the lane's kinds that the profile has.
-    fn draw_kinds(&self, tape: &mut Tape, ids_seed: u64) -> BTreeSet<FaultKind> {
+    /// Those of the kinds that strike there which the profile has.
+    fn draw_kinds(&self, tape: &mut Tape, ids_seed: u64, backend: Backend) -> BTreeSet<FaultKind> {
         let seldom = tape.draw(Site::Plan, 8, Chance::Even) == 1;
-        let kinds = faults::kinds(self.lane).into_iter();
+        let kinds = faults::kinds_on(self.lane, backend).into_iter();
         let kinds = kinds.filter(|kind| seldom || !kind.is_seldom());
         let kinds = kinds.filter(|kind| is_refused(ids_seed) || kind.refusal().is_none());
         // Which of the disk's there are does not come from the tape.

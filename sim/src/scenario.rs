@@ -11,7 +11,7 @@ use sluicegate::mutants::Mutant;
 
 use crate::driver::tally::Sometimes;
 use crate::faults::FaultKind;
-use crate::plan::{EngineKind, LaneKind};
+use crate::plan::{Backend, EngineKind, LaneKind};
 
 /// The rules that users of such systems rely on, and the invariants that keep them here.
 pub const RULES: [(&str, &[&str], &str); 22] = [
@@ -225,6 +225,11 @@ impl Scenario {
     /// Its faults that strike in a lane.
     pub fn faults_in(&self, lane: LaneKind) -> BTreeSet<FaultKind> {
         self.faults.iter().copied().filter(|kind| kind.strikes_in(lane)).collect()
+    }
+
+    /// Its faults that strike in a lane where that holds the rows.
+    pub(crate) fn faults_on(&self, lane: LaneKind, backend: Backend) -> BTreeSet<FaultKind> {
+        self.faults.iter().copied().filter(|kind| kind.strikes_on(lane, backend)).collect()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::database::Database;
 use crate::driver::news::News;
 use crate::driver::schedule::{SIGMA_US, Settled};
 use crate::driver::tally::Sometimes;
-use crate::driver::universe::{End, Universe};
+use crate::driver::universe::{End, Stores, Universe};
 use crate::driver::world::{SESSION_LIMIT_US, World, world};
 use crate::faults::Point;
 use crate::invariants::{Judge, Violation};
@@ -277,10 +277,8 @@ impl Universe {
 
     fn delete_events(&mut self) {
         match &self.stores {
-            crate::driver::universe::Stores::Model => {
-                world(|world| world.database.delete_all_events());
-            }
-            crate::driver::universe::Stores::Sqlite(lane) => lane.delete_events(),
+            Stores::Model => world(|world| world.database.delete_all_events()),
+            Stores::Sqlite(lane) => lane.delete_events(),
         }
         world(|world| world.judge.events_deleted());
     }
@@ -303,7 +301,7 @@ impl Universe {
         {
             return End::Violated(violation);
         }
-        if let crate::driver::universe::Stores::Sqlite(lane) = &self.stores
+        if let Stores::Sqlite(lane) = &self.stores
             && !damaged
             && let Some(message) = lane.differs_from_mirror()
         {
@@ -320,6 +318,22 @@ impl Universe {
             }
         }
         End::Clean
+    }
+
+    /// Another process has opened the file: what was committed is there, and nothing else. Rows that
+    /// are damaged are not as the judge knows them.
+    pub(crate) fn judge_restart(&self) {
+        let Stores::Sqlite(lane) = &self.stores else { return };
+        let judged = world(|world| {
+            world.doubts.recovers = world.judge.mirror().damaged().is_empty();
+            world.doubts.recovers
+        });
+        if judged && let Some(message) = lane.differs_from_mirror() {
+            let lost = Violation { invariant: "I19", message };
+            world(|world| {
+                world.violation.get_or_insert(lost);
+            });
+        }
     }
 
     /// True if every execution of a submitted flow has ended and is propagated, or it was pruned.

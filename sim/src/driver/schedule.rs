@@ -442,10 +442,7 @@ impl Universe {
                     world.tally.sometimes(Sometimes::LockWaitTimedOut);
                     world.trace.storage(world.now, id(index), "timed its lock wait out");
                 });
-                let contention = match world(|world| world.backend) {
-                    Backend::Simulated => Contention::LockTimeout,
-                    Backend::Sqlite => Contention::Busy,
-                };
+                let contention = world(|world| world.waited_in_vain());
                 self.fail(index, contention);
             }
         }
@@ -480,6 +477,22 @@ impl World {
                 self.slots[index].session.is_some_and(|session| self.database.is_blocked(session))
             }
             Backend::Sqlite => self.writer.is_some_and(|writer| usize::from(writer) != index),
+        }
+    }
+
+    /// A statement begins to wait for what another session holds.
+    pub(crate) fn begins_to_wait(&mut self) {
+        self.tally.sometimes(match self.backend {
+            Backend::Simulated => Sometimes::LockWait,
+            Backend::Sqlite => Sometimes::WriterWait,
+        });
+    }
+
+    /// What it fails with once the storage has let it wait for long enough.
+    pub(crate) fn waited_in_vain(&self) -> Contention {
+        match self.backend {
+            Backend::Simulated => Contention::LockTimeout,
+            Backend::Sqlite => Contention::Busy,
         }
     }
 

@@ -1,6 +1,7 @@
-//! The `sqlite` lane: the real backend on a simulated disk, each verb behind the driver's gate.
-//! Notes what a transaction touches and reads it back before the commit, so that the judge sees
-//! what the file holds. Never decides anything.
+//! The real backend on a simulated disk, each verb behind the driver's gate: the lane `sqlite`, and
+//! what stands behind the server of some universes of the lane `network`. Notes what a transaction
+//! touches and reads it back before the commit, so that the judge sees what the file holds. Never
+//! decides anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -62,7 +63,7 @@ impl World {
     }
 }
 
-/// The SQLite storage as one actor sees it.
+/// The SQLite storage as one actor, or one connection of a server, sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct GatedStorage {
     actor: ActorId,
@@ -412,7 +413,7 @@ fn commit(
     world.abort(session, actor);
     if committed == Err(CommitError::Unknown) && touched.wrote() {
         let commit = std::mem::take(&mut world.commit);
-        world.doubts.add(actor, commit);
+        world.doubts.add(world.on_behalf(actor), commit);
     }
     committed?;
     if touched.wrote() {

@@ -165,10 +165,10 @@ impl Universe {
         }
     }
 
-    /// A statement has begun to wait for a row lock.
+    /// A statement has begun to wait for what another session holds.
     pub(crate) fn begin_wait(&mut self, index: usize) {
         let kind = world(|world| {
-            world.tally.sometimes(Sometimes::LockWait);
+            world.begins_to_wait();
             world.trace.at_actor(id(index));
             let Some(crate::driver::world::Pending::Statement(verb)) = world.slots[index].pending
             else {

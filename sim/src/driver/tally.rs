@@ -30,6 +30,7 @@ macro_rules! sometimes {
 
 sometimes! {
     LockWait "a statement waited for a row lock";
+    WriterWait "a transaction waited for the only writer of a file";
     LockWaitTimedOut "a lock wait timed out by itself";
     LeaseLost "a worker was told that its lease is lost";
     ZombieFenced "a worker that had stood still was fenced";

@@ -117,6 +117,16 @@ pub(crate) enum Stores {
     Sqlite(Rc<SqliteLane>),
 }
 
+impl Stores {
+    /// The storage as one connection of a server sees it.
+    pub(crate) fn boxed(&self, actor: ActorId) -> BoxStorage {
+        match self {
+            Stores::Model => BoxStorage::new(ModelStorage { actor }),
+            Stores::Sqlite(lane) => BoxStorage::new(lane.storage(actor)),
+        }
+    }
+}
+
 /// Runs universes on this thread, one after the other.
 pub struct Universe {
     pub(crate) plan: Arc<Plan>,
@@ -154,7 +164,7 @@ impl Universe {
         let inputs_max_bytes = plan.inputs_max_bytes;
         let limits = Limits { inputs_max_bytes, ..Limits::default() };
         let flow = plan.flow.clone().validate(&limits).map_err(|invalid| invalid.to_string())?;
-        let stores = match plan.lane.backend() {
+        let stores = match plan.backend() {
             Backend::Simulated => Stores::Model,
             Backend::Sqlite => Stores::Sqlite(SqliteLane::of_thread()?),
         };

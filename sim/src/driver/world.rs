@@ -271,7 +271,7 @@ impl World {
     pub(crate) fn reset(&mut self, plan: &Plan, tape: Tape) {
         let cast = plan.cast;
         let actors = usize::from(cast.actors());
-        self.backend = plan.lane.backend();
+        self.backend = plan.backend();
         self.now = 0;
         self.clock_offset = EPOCH_US;
         self.clock_highest = EPOCH_US;
@@ -402,6 +402,7 @@ impl World {
             Backend::Sqlite => {
                 if self.writer == Some(actor) {
                     self.writer = None;
+                    self.wake_waiters();
                 }
             }
         }

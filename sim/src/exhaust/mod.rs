@@ -147,6 +147,7 @@ impl Settings {
             progress: false,
             ambushes: false,
             leases: None,
+            behind: None,
             disk: None,
             heal_after: 0,
             odds: Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },

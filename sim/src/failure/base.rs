@@ -36,6 +36,9 @@ impl FailureFile {
         if self.lane != LaneKind::Model {
             and(self.lane.name());
         }
+        if let Some(behind) = self.plan.behind {
+            and(behind.name());
+        }
         if self.engine != EngineKind::default() {
             and(self.engine.name());
         }

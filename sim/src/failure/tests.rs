@@ -84,6 +84,24 @@ fn a_broken_file_is_refused_with_the_line_and_the_reason() {
 }
 
 #[test]
+fn what_stands_behind_a_server_is_in_the_file_and_only_a_network_has_one() {
+    let (lane, engine) = (LaneKind::Network, EngineKind::Sluicegate);
+    let (profile, workload) = (Profile::Quick, Workload::Drawn);
+    let campaign = Campaign { lane, profile, engine, mutant: None, workload };
+    let mut plans = (0..100).map(|seed| campaign.plan(seed));
+    let plan = plans.find(|plan| plan.behind.is_some()).unwrap();
+    let network = FailureFile::new(&failure(11, "I8", "stuck"), plan.clone(), "0123abcd");
+    assert_eq!(FailureFile::parse(&network.to_text()), Ok(network.clone()));
+    assert!(network.entry_name().ends_with("-network-sqlite.json"), "{}", network.entry_name());
+    let refused = |plan: Plan, field: &str, words: &str| {
+        let text = FailureFile { lane: plan.lane, plan, ..network.clone() }.to_text();
+        check_refused(&text, line_of(&text, field), words);
+    };
+    refused(Plan { lane: LaneKind::Model, ..plan.clone() }, "behind", "has no server");
+    refused(Plan { behind: None, ..plan }, "faults", "with simulated behind it");
+}
+
+#[test]
 fn an_unreadable_file_is_named() {
     let error = FailureFile::load(Path::new("no/such/file.json")).unwrap_err().to_string();
     assert!(error.starts_with("no/such/file.json: "), "{error}");

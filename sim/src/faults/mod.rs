@@ -43,52 +43,57 @@ macro_rules! faults {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lanes {
     Every,
-    /// Where the database is the simulated server.
+    /// Where the database is a server, or stands behind one.
     Server,
-    Sqlite,
+    /// Where the database is the simulated Postgres.
+    Postgres,
+    /// Where the database is a file.
+    File,
+    /// Where that file is on a disk that may fail.
+    Disk,
     Network,
 }
 
 faults! {
     Crash "crash" Every "the actor is killed before a statement";
     CrashAfter "crash_after" Every "the actor is killed after a statement, before its answer";
-    CrashWaiting "crash_waiting" Server "the actor is killed while it waits for a row lock";
+    CrashWaiting "crash_waiting" Server "the actor is killed while it waits for a lock";
     CrashAwait "crash_await" Every "the actor is killed while it waits for time to pass";
     LingeringSession "lingering_session" Server "the actor is killed, its session keeps its locks";
     DatabaseCrash "database_crash" Server "the database crashes and recovers; all sessions end";
-    Serialization "serialization_40001" Server "the statement fails with 40001";
-    Deadlock "deadlock_40P01" Server "the session is chosen as deadlock victim";
-    LockTimeout "lock_timeout_55P03" Server "a lock wait, or a statement, fails with 55P03";
-    StatementTimeout "statement_timeout_57014" Server "the statement fails with 57014";
-    Busy "sqlite_busy" Sqlite "the statement finds the file busy";
+    Serialization "serialization_40001" Postgres "the statement fails with 40001";
+    Deadlock "deadlock_40P01" Postgres "the session is chosen as deadlock victim";
+    LockTimeout "lock_timeout_55P03" Postgres "a lock wait, or a statement, fails with 55P03";
+    StatementTimeout "statement_timeout_57014" Postgres "the statement fails with 57014";
+    Busy "sqlite_busy" File "the statement finds the file busy";
     CommitApplied "commit_applied" Every "the commit is applied and its answer lost";
     CommitLost "commit_lost" Every "the commit is lost, and so is its answer";
     Pause "pause" Every "the actor stands still for longer than a lease";
-    StuckGroup "stuck_group" Server "a group cannot be locked for long after other faults stopped";
+    StuckGroup "stuck_group" Postgres "a group cannot be locked for long after other faults stopped";
     NoticeLost "notice_lost" Every "a notification is lost";
     NoticeDuplicated "notice_duplicated" Every "a notification arrives twice";
     NoticeLate "notice_late" Every "a notification arrives late";
     ClockForward "clock_forward" Every "the storage's clock steps forward";
     ClockBackward "clock_backward" Every "the storage's clock steps back";
-    GroupDeleted "group_deleted" Server "the row of an edge group is deleted";
+    GroupDeleted "group_deleted" Postgres "the row of an edge group is deleted";
     RowUnreadable "row_unreadable" Every "a column of a row holds a value that no engine writes";
     ClockSkew "clock_skew" Every "the clock of the actor's machine is an hour off from then on";
     EventDeleted "event_deleted" Every "the row of an event is deleted";
     RequestDeleted "request_deleted" Every "the row by which a join asks for cancels is deleted";
     PoisonWork "poison_work" Every "an execution kills its worker, and whoever gets it next";
-    PowerCut "power_cut" Sqlite "the power goes at an operation on the disk";
-    ProcessCrash "process_crash" Sqlite "a process dies at an operation on the disk";
-    IoError "io_error" Sqlite "operations on the disk fail";
-    DiskFull "disk_full" Sqlite "the disk is full";
-    FsyncLies "fsync_lies" Sqlite "a sync fails, and those after it do not write what it had to";
+    PowerCut "power_cut" Disk "the power goes at an operation on the disk";
+    ProcessCrash "process_crash" Disk "a process dies at an operation on the disk";
+    IoError "io_error" Disk "operations on the disk fail";
+    DiskFull "disk_full" Disk "the disk is full";
+    FsyncLies "fsync_lies" Disk "a sync fails, and those after it do not write what it had to";
     Partition "partition" Network "a host and the database are cut off from each other for long";
     PartitionOneWay "partition_one_way" Network "requests, or answers, of a host get lost for long";
-    ConnectionLost "connection_lost_08006" Server "the connection fails before the statement";
-    ServerFull "server_full_53300" Server "the server takes no further connection";
-    Terminated "terminated_57P01" Server "an administrator ends the session";
-    ReadOnly "read_only_25006" Server "the server refuses to write";
-    ServerDiskFull "disk_full_53100" Server "the server's disk is full";
-    ServerIoError "io_error_58030" Server "the server cannot read or write a file";
+    ConnectionLost "connection_lost_08006" Postgres "the connection fails before the statement";
+    ServerFull "server_full_53300" Postgres "the server takes no further connection";
+    Terminated "terminated_57P01" Postgres "an administrator ends the session";
+    ReadOnly "read_only_25006" Postgres "the server refuses to write";
+    ServerDiskFull "disk_full_53100" Postgres "the server's disk is full";
+    ServerIoError "io_error_58030" Postgres "the server cannot read or write a file";
 }
 
 /// Where a fault strikes.
@@ -140,12 +145,19 @@ impl Point {
 }
 
 impl FaultKind {
-    /// True if a universe of that lane can suffer it.
+    /// True if some universe of that lane can suffer it.
     pub fn strikes_in(self, lane: LaneKind) -> bool {
+        lane.backends().iter().any(|backend| self.strikes_on(lane, *backend))
+    }
+
+    /// True if a universe of that lane can suffer it where that holds its rows.
+    pub fn strikes_on(self, lane: LaneKind, backend: Backend) -> bool {
         match self.lanes() {
             Lanes::Every => true,
-            Lanes::Server => lane.backend() == Backend::Simulated,
-            Lanes::Sqlite => lane == LaneKind::Sqlite,
+            Lanes::Server => lane != LaneKind::Sqlite,
+            Lanes::Postgres => backend == Backend::Simulated,
+            Lanes::File => backend == Backend::Sqlite,
+            Lanes::Disk => lane == LaneKind::Sqlite,
             Lanes::Network => lane == LaneKind::Network,
         }
     }
@@ -312,6 +324,11 @@ pub fn kinds(lane: LaneKind) -> Vec<FaultKind> {
     FaultKind::ALL.iter().copied().filter(|kind| kind.strikes_in(lane)).collect()
 }
 
+/// Those that strike there where that holds the rows.
+pub(crate) fn kinds_on(lane: LaneKind, backend: Backend) -> Vec<FaultKind> {
+    FaultKind::ALL.iter().copied().filter(|kind| kind.strikes_on(lane, backend)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,6 +339,22 @@ mod tests {
             assert!(Point::all().any(|point| kind.strikes_at(point)), "{kind:?}");
             assert!(LaneKind::ALL.iter().any(|lane| kind.strikes_in(*lane)), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_file_behind_a_server_suffers_what_its_server_does_and_neither_sqlstates_nor_its_disk() {
+        let suffers = |kind: FaultKind| kind.strikes_on(LaneKind::Network, Backend::Sqlite);
+        for kind in [FaultKind::LingeringSession, FaultKind::DatabaseCrash, FaultKind::Partition] {
+            assert!(suffers(kind), "{kind:?}");
+        }
+        assert!(suffers(FaultKind::Busy) && suffers(FaultKind::CrashWaiting));
+        for kind in [FaultKind::Deadlock, FaultKind::StuckGroup, FaultKind::GroupDeleted] {
+            assert!(!suffers(kind), "{kind:?}");
+        }
+        assert!(!FaultKind::of_the_disk().any(suffers));
+        assert!(!FaultKind::ALL.iter().any(|kind| kind.refusal().is_some() && suffers(*kind)));
+        let postgres = kinds_on(LaneKind::Network, Backend::Simulated);
+        assert!(!postgres.contains(&FaultKind::Busy), "no file is there");
     }
 
     #[test]

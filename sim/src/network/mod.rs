@@ -20,7 +20,7 @@ use turmoil::{Builder, Sim};
 
 use crate::driver::schedule::Settled;
 use crate::driver::tally::Sometimes;
-use crate::driver::universe::{End, Universe};
+use crate::driver::universe::{End, Stores, Universe};
 use crate::driver::world::{LOCK_TIMEOUT_US, Standing, World, world};
 use crate::faults::Point;
 use crate::random::SplitMix;
@@ -117,7 +117,7 @@ impl<'a> Play<'a> {
             .tcp_capacity(1_024)
             .rng_seed(random.next())
             .build();
-        sim.host(DATABASE, server::listen);
+        sim.host(DATABASE, move || server::listen(universe.stores.clone()));
         for (host, name) in hosts::NAMES.into_iter().enumerate() {
             sim.host(name, move || hosts::start(universe, host));
         }
@@ -190,12 +190,22 @@ impl<'a> Play<'a> {
                 now + us
             }
             Order::Restart => {
-                self.sim.crash(DATABASE);
+                self.restart();
                 now + RESTART_US
             }
             Order::Damage(kind, point) => return self.universe.damage(kind, point),
         };
         self.mends.push(Mend { at: again_at, order });
+    }
+
+    /// The server of the database is killed, with every session that it serves.
+    fn restart(&mut self) {
+        let Stores::Sqlite(lane) = &self.universe.stores else {
+            return self.sim.crash(DATABASE);
+        };
+        lane.restart(|| self.sim.crash(DATABASE));
+        world(|world| world.writer = None);
+        self.universe.judge_restart();
     }
 
     fn kill(&mut self, host: usize) {
@@ -310,6 +320,7 @@ impl World {
             slot.session = None;
         }
         self.database.abort_all();
+        self.writer = None;
         self.slots.truncate(actors);
         self.slots.fill_with(Default::default);
         (net.done, net.said)

@@ -2,7 +2,6 @@
 //! at a time; it goes when the connection ends, or when nothing has come for as long as the storage
 //! lets a session stand idle. Never decides what strikes.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use sluicegate::storage::boxed::{BoxSnapshot, BoxStorage, BoxTransaction};
@@ -13,16 +12,16 @@ use turmoil::net::{TcpListener, TcpStream};
 use super::hosts::contained;
 use super::wire::{self, Request};
 use super::{ANYWHERE, PORT};
-use crate::driver::statement::ModelStorage;
+use crate::driver::universe::Stores;
 use crate::driver::world::{SESSION_LIMIT_US, World, world};
 use crate::history::ActorId;
 
-/// Serves until its host goes down.
-pub(super) async fn listen() -> turmoil::Result {
+/// Serves what is stored there until its host goes down.
+pub(super) async fn listen(stores: Stores) -> turmoil::Result {
     let listener = TcpListener::bind((ANYWHERE, PORT)).await?;
     loop {
         let (stream, _) = listener.accept().await?;
-        tokio::task::spawn_local(contained(serve(stream)));
+        tokio::task::spawn_local(contained(serve(stores.clone(), stream)));
     }
 }
 
@@ -49,9 +48,9 @@ enum Open {
     Reader(BoxSnapshot),
 }
 
-async fn serve(mut stream: TcpStream) {
+async fn serve(stores: Stores, mut stream: TcpStream) {
     let Some(desk) = Desk::open() else { return };
-    let storage = Rc::new(BoxStorage::new(ModelStorage { actor: desk.0 }));
+    let storage = stores.boxed(desk.0);
     let mut open = Open::Nothing;
     let idle_max = Duration::from_micros(SESSION_LIMIT_US.unsigned_abs());
     loop {

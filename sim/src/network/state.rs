@@ -220,10 +220,10 @@ impl World {
         }
     }
 
-    /// A statement has begun to wait for a row lock; what it fails with, if it does.
+    /// A statement has begun to wait for a lock; what it fails with, if it does.
     pub(crate) fn strike_waiting(&mut self, desk: ActorId, verb: Verb) -> Option<StorageError> {
         let actor = self.on_behalf(desk);
-        self.tally.sometimes(Sometimes::LockWait);
+        self.begins_to_wait();
         self.trace.at_actor(actor);
         self.trace.waits(self.now, actor, verb);
         let kind = self.draw_fault(Site::Wait, Point::Wait(verb))?;

@@ -1,13 +1,18 @@
 //! What the network lane must be able to do, whatever a campaign meets.
 
 use std::collections::BTreeSet;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use sluicegate::storage::Storage;
 
 use super::*;
 use crate::driver::Outcome;
 use crate::driver::tally::Tally;
 use crate::faults::FaultKind;
-use crate::plan::{Campaign, EngineKind, LaneKind, Plan, Profile};
+use crate::plan::{Backend, Campaign, EngineKind, LaneKind, Plan, Profile};
 use crate::scenario::Workload;
 use crate::tape::Tape;
 
@@ -26,8 +31,21 @@ fn run(plan: Plan, tape: Tape) -> Outcome {
     Universe::new(Arc::new(plan)).unwrap().run(tape)
 }
 
+/// The same with a file behind the server, whatever the seed says.
+fn file(seed: u64) -> Plan {
+    let mut plan = Plan { behind: Some(Backend::Sqlite), ..plan(seed) };
+    plan.faults.retain(|kind| kind.strikes_on(LaneKind::Network, Backend::Sqlite));
+    plan.first_fault = plan.first_fault.filter(|kind| plan.faults.contains(kind));
+    plan
+}
+
 /// What universes reach in which one kind of fault strikes, often.
 fn reached(kind: FaultKind, seeds: std::ops::Range<u64>) -> Tally {
+    reached_by(plan, kind, seeds)
+}
+
+/// The same for plans of that kind.
+fn reached_by(plan: fn(u64) -> Plan, kind: FaultKind, seeds: std::ops::Range<u64>) -> Tally {
     Universe::take_tally();
     for seed in seeds {
         let mut plan = plan(seed);
@@ -53,11 +71,12 @@ fn a_quiet_universe_drains_by_itself() {
 
 #[test]
 fn the_same_seed_is_the_same_universe_and_so_is_its_tape() {
-    for seed in 0..8 {
-        let first = run(plan(seed), Tape::random(seed, 1));
-        let second = run(plan(seed), Tape::random(seed, 1));
+    for plan in (0..8).map(plan).chain((0..8).map(file)) {
+        let seed = plan.ids_seed;
+        let first = run(plan.clone(), Tape::random(seed, 1));
+        let second = run(plan.clone(), Tape::random(seed, 1));
         assert_eq!(first.trace_hash, second.trace_hash, "seed {seed}");
-        let replayed = run(plan(seed), Tape::replay(first.tape.clone()));
+        let replayed = run(plan.clone(), Tape::replay(first.tape.clone()));
         assert_eq!(first.trace_hash, replayed.trace_hash, "seed {seed}");
         assert_eq!(first.tape, replayed.tape, "seed {seed}");
     }
@@ -100,4 +119,94 @@ fn a_task_that_panics_ends_its_universe_with_its_words() {
         world(World::leave_network).1
     });
     assert!(said.unwrap().is_some_and(|said| said.contains("out of paper")));
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicU32);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Polls a future once; its answer, if it is ready.
+fn polled<F: Future>(future: Pin<&mut F>, woken: &Arc<Woken>) -> Option<F::Output> {
+    let waker = Waker::from(Arc::clone(woken));
+    match future.poll(&mut Context::from_waker(&waker)) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_file_behind_the_server_is_drained_and_written_as_the_simulated_postgres_is() {
+    Universe::take_tally();
+    let quiet = Plan { faults_max: 0, first_fault: None, heal_after: 0, ..file(1) };
+    assert_eq!(run(quiet, Tape::quiet()).end, End::Clean);
+    let tally = Universe::take_tally();
+    assert!(tally.commits > 0 && tally.occurrences(Sometimes::HealedMidway) == 0);
+    assert!(tally.occurrences(Sometimes::WriterWait) > 0, "it has one writer");
+    assert_eq!(tally.occurrences(Sometimes::LockWait), 0, "and no row is locked");
+}
+
+#[test]
+fn who_waits_for_the_writer_of_a_file_goes_on_once_that_transaction_is_gone() {
+    let mut universe = Universe::new(Arc::new(Plan { faults_max: 0, ..file(1) })).unwrap();
+    universe.reset(Tape::quiet());
+    world(|world| world.network = Some(Box::new(Net::new(0, world.slots.len()))));
+    let desks = [(); 2].map(|()| world(World::open_desk).unwrap());
+    let [first, second] = desks.map(|desk| universe.stores.boxed(desk));
+    let woken = Arc::new(Woken::default());
+    let writer = polled(pin!(first.begin()), &woken).expect("nobody writes").unwrap();
+    assert_eq!(world(|world| world.writer), Some(desks[0]));
+    let mut waiting = pin!(second.begin());
+    assert!(polled(waiting.as_mut(), &woken).is_none(), "a file has one writer");
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    drop(writer);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    let next = polled(waiting, &woken).expect("the writer is gone").unwrap();
+    assert_eq!(world(|world| world.writer), Some(desks[1]));
+    drop(next);
+    assert_eq!(world(|world| world.writer), None);
+    world(World::leave_network);
+}
+
+#[test]
+fn the_transaction_of_a_killed_client_frees_the_file() {
+    let tally = reached_by(file, FaultKind::CrashAfter, 0..40);
+    assert!(tally.occurrences(Sometimes::WriterWait) > 0);
+    let tally = reached_by(file, FaultKind::CrashWaiting, 0..40);
+    assert!(tally.occurrences(Sometimes::WriterWait) > 0);
+}
+
+#[test]
+fn the_session_of_a_host_that_vanished_keeps_the_file_for_a_while() {
+    let tally = reached_by(file, FaultKind::LingeringSession, 0..40);
+    assert!(tally.occurrences(Sometimes::SessionLingered) > 0);
+    assert!(tally.occurrences(Sometimes::LockWaitTimedOut) > 0, "somebody waited in vain");
+}
+
+#[test]
+fn what_was_committed_to_a_file_is_there_when_its_server_has_restarted() {
+    reached_by(file, FaultKind::DatabaseCrash, 0..40);
+    reached_by(file, FaultKind::Busy, 0..20);
+    reached_by(file, FaultKind::CommitApplied, 0..20);
+}
+
+#[test]
+fn a_restart_that_lost_what_was_committed_is_seen() {
+    let quiet = Plan { faults_max: 0, first_fault: None, heal_after: 0, ..file(1) };
+    let mut universe = Universe::new(Arc::new(quiet)).unwrap();
+    assert_eq!(universe.run(Tape::quiet()).end, End::Clean);
+    let Stores::Sqlite(lane) = &universe.stores else { panic!("it is a file") };
+    let judged = || {
+        lane.restart(|| {});
+        universe.judge_restart();
+        world(|world| world.violation.take()).map(|violation| violation.invariant)
+    };
+    assert_eq!(judged(), None);
+    lane.execute("delete from attempt");
+    assert_eq!(judged(), Some("I19"));
 }

@@ -128,6 +128,7 @@ fn required(lane: LaneKind) -> &'static [Sometimes] {
             Sometimes::ZombieFenced,
             Sometimes::SessionLingered,
             Sometimes::LockWait,
+            Sometimes::WriterWait,
             Sometimes::DuplicateSubmit,
             Sometimes::SiblingCancelled,
             Sometimes::FlowCancelled,
@@ -143,7 +144,7 @@ fn required(lane: LaneKind) -> &'static [Sometimes] {
 /// Every point of a lane; waits are one, whichever statement begins them.
 fn points(lane: LaneKind) -> Vec<Point> {
     let mut points: Vec<Point> = Verb::ALL.iter().map(|verb| Point::Statement(*verb)).collect();
-    if lane.backend() == Backend::Simulated {
+    if lane.backends().contains(&Backend::Simulated) {
         points.extend([Point::Wait(Verb::LockGroups), Point::Heal]);
     }
     points.extend([Point::Await, Point::Notice]);

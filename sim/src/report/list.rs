@@ -87,7 +87,7 @@ pub fn listing() -> Listing {
     let lane = |lane| match lane {
         LaneKind::Model => "the simulated Postgres, in memory",
         LaneKind::Sqlite => "the SQLite backend on a disk that may fail",
-        LaneKind::Network => "the simulated Postgres behind a server, on hosts of a network",
+        LaneKind::Network => "either of them behind a server, on hosts of a network",
     };
     let engine = |engine| match engine {
         EngineKind::Sluicegate => "the engine of this repository",

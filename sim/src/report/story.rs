@@ -14,6 +14,7 @@ use sluicegate::storage::{Verb, Wanted};
 use crate::driver::trace::{Entry, What};
 use crate::faults::FaultKind;
 use crate::history::Observation;
+use crate::plan::Backend;
 use crate::replay::{Recorded, Verdict};
 use crate::report::names::{Names, seconds};
 use crate::report::rows::brief;
@@ -106,7 +107,11 @@ impl Story<'_> {
         let plan = &self.recorded.plan;
         let (lane, engine) = (plan.lane.name(), plan.engine.name());
         let mutant = plan.mutant.as_ref().map_or_else(String::new, |id| format!(", mutant {id}"));
-        let heading = format!("{title}: lane {lane}, engine {engine}{mutant}");
+        let behind = match plan.behind {
+            Some(Backend::Sqlite) => " with SQLite behind its server",
+            Some(Backend::Simulated) | None => "",
+        };
+        let heading = format!("{title}: lane {lane}{behind}, engine {engine}{mutant}");
         self.line(&self.paint.strong(&heading));
         let flow = draw(&plan.flow);
         self.out.push_str(&flow);

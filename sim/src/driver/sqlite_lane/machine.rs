@@ -1,6 +1,7 @@
 //! What a thread has for its universes: a database at rest, whose connections serve one universe
-//! after the other, and, for a universe whose disk fails, a machine of its own with one or two
-//! processes that each open the file. Never runs a verb.
+//! after the other, on a network those of a server that may be killed, and, for a universe whose
+//! disk fails, a machine of its own with one or two processes that each open the file. Never runs a
+//! verb.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -16,6 +17,9 @@ use crate::disk::{self, Armed, Damage, Disk, Image, Process, disk, exchange, hus
 use crate::driver::world::storage_clock;
 use crate::history::ActorId;
 use crate::plan::FailingDisk;
+
+/// Connections of a process: those of every client that a server on a network takes.
+const CONNECTIONS_MAX: usize = 128;
 
 /// Takes away what a universe leaves.
 const EMPTYING: [&str; 15] = [
@@ -41,7 +45,8 @@ const EMPTYING: [&str; 15] = [
 pub(crate) struct SqliteLane {
     /// The file as a universe finds it on a machine of its own.
     image: Image,
-    resting: SqliteStorage,
+    /// The storage at rest; nothing while its process is started anew.
+    resting: RefCell<Option<SqliteStorage>>,
     machine: RefCell<Option<Machine>>,
 }
 
@@ -69,7 +74,7 @@ fn options(process: Process) -> SqliteOptions {
         .vfs(vfs::NAME)
         .busy_timeout(Duration::ZERO)
         .offload(Offload::Inline)
-        .connections_max(16)
+        .connections_max(CONNECTIONS_MAX)
         .clock(Arc::new(storage_clock))
 }
 
@@ -94,13 +99,13 @@ impl SqliteLane {
     fn make() -> Result<Self> {
         vfs::register();
         disk(|disk| disk.format(&Image::default()));
-        let open = || SqliteStorage::open(options(disk(Disk::begin_process)));
         let first = open()?;
         wipe(&first);
         // The last connection writes the log back as it closes, and the file is all there is.
         drop(first);
         let image = disk(|disk| disk.image());
-        Ok(Self { image, resting: open()?, machine: RefCell::new(None) })
+        let resting = RefCell::new(Some(open()?));
+        Ok(Self { image, resting, machine: RefCell::new(None) })
     }
 
     /// The storage as one actor sees it.
@@ -112,7 +117,7 @@ impl SqliteLane {
     /// Begins a universe: on an empty database at rest, or on a machine of its own.
     pub(crate) fn begin_universe(&self, failing: Option<&FailingDisk>) {
         self.leave_machine();
-        let Some(failing) = failing else { return wipe(&self.resting) };
+        let Some(failing) = failing else { return wipe(&self.at_rest()) };
         let mut own = Disk::default();
         own.format(&self.image);
         own.powersafe_overwrite = failing.powersafe_overwrite;
@@ -124,6 +129,24 @@ impl SqliteLane {
         processes.resize_with(usize::from(failing.processes.max(1)), || None);
         let machine = Machine { resting, failing: *failing, processes };
         *self.machine.borrow_mut() = Some(machine);
+    }
+
+    /// The storage of the database at rest.
+    fn at_rest(&self) -> SqliteStorage {
+        self.resting.borrow().clone().expect("nobody asks for it while it is started anew")
+    }
+
+    /// The process that has the database at rest open is killed, as that of a server is: `drop_all`
+    /// takes away what it had open there, of which nothing reaches the file. The next process finds
+    /// what this one wrote.
+    pub(crate) fn restart(&self, drop_all: impl FnOnce()) {
+        assert!(!self.has_machine(), "what crashes there is a machine of its own");
+        disk(Disk::kill_everyone);
+        drop_all();
+        drop(self.resting.take());
+        assert!(disk(|disk| disk.is_closed()), "what a process had open is closed when it is dead");
+        disk(Disk::bury);
+        *self.resting.borrow_mut() = Some(open().expect("a process opens what another one left"));
     }
 
     fn leave_machine(&self) {
@@ -138,7 +161,7 @@ impl SqliteLane {
     /// The storage that an actor's process has open; it is opened if it is not.
     pub(super) fn opened(&self, actor: ActorId) -> Result<SqliteStorage> {
         let mut machine = self.machine.borrow_mut();
-        let Some(machine) = machine.as_mut() else { return Ok(self.resting.clone()) };
+        let Some(machine) = machine.as_mut() else { return Ok(self.at_rest()) };
         let seat = machine.seat(actor);
         if let Some(running) = &machine.processes[seat] {
             return Ok(running.storage.clone());
@@ -218,6 +241,11 @@ impl SqliteLane {
     }
 }
 
+/// Opens the file as a process that begins now.
+fn open() -> Result<SqliteStorage> {
+    SqliteStorage::open(options(disk(Disk::begin_process)))
+}
+
 /// Empties every table, in one transaction.
 fn wipe(storage: &SqliteStorage) {
     let wiped = storage.with_connection(|connection| {
@@ -233,10 +261,6 @@ fn wipe(storage: &SqliteStorage) {
 mod tests {
     use super::*;
     use crate::disk::Trouble;
-
-    fn open() -> Result<SqliteStorage> {
-        SqliteStorage::open(options(disk(Disk::begin_process)))
-    }
 
     /// Lets that trouble strike at each operation of the first opening in turn; whoever is told
     /// that the database is open has it open, and the next one opens it.

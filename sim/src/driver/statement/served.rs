@@ -64,7 +64,8 @@ where
         };
         if since + LOCK_TIMEOUT_US <= world.now {
             world.tally.sometimes(Sometimes::LockWaitTimedOut);
-            return self.fail(world, Contention::LockTimeout);
+            let contention = world.waited_in_vain();
+            return self.fail(world, contention);
         }
         world.wait(waker);
         self.stand(world, Standing::Waiting(since))
