@@ -278,7 +278,12 @@ fn is_refused(ids_seed: u64) -> bool {
 /// Seldom kinds come first where they come at all, then those by which a server refuses, and rare
 /// ones now and then: among all of the kinds that may strike at a statement they would hardly be
 /// seen.
-fn first_fault(ids_seed: u64, faults: &BTreeSet<FaultKind>, commits: Commits) -> Option<FaultKind> {
+fn first_fault(
+    ids_seed: u64,
+    faults: &BTreeSet<FaultKind>,
+    commits: Commits,
+    behind: Option<Backend>,
+) -> Option<FaultKind> {
     // A tail that is lost takes no damage with it: nothing is damaged there.
     let strikes = |kind: &FaultKind| commits == Commits::Synchronous || !kind.damages();
     let seldom = faults.iter().copied().filter(|kind| kind.is_seldom() && strikes(kind));
@@ -288,7 +293,9 @@ fn first_fault(ids_seed: u64, faults: &BTreeSet<FaultKind>, commits: Commits) ->
         among = faults.iter().copied().filter(|kind| kind.refusal().is_some()).collect();
     }
     if among.is_empty() && number.is_multiple_of(RARE_EVERY) {
-        among = RARE.into_iter().filter(|kind| faults.contains(kind) && strikes(kind)).collect();
+        // Few universes have a file behind a server, and there what finds it busy is rare too.
+        let rare = RARE.into_iter().chain(behind.map(|_| FaultKind::Busy));
+        among = rare.filter(|kind| faults.contains(kind) && strikes(kind)).collect();
     }
     let kinds = u64::try_from(among.len()).unwrap_or(0).max(1);
     let chosen = usize::try_from(number / RARE_EVERY % kinds).unwrap_or(0);
@@ -475,7 +482,7 @@ impl Campaign {
             // Where one writer is let in at a time, nobody can come in between.
             ambushes: self.lane == LaneKind::Model && ids_seed % AMBUSHES_EVERY == 3,
             progress: ids_seed % PROGRESS_EVERY == 1 && self.engine == EngineKind::Sluicegate,
-            first_fault: first_fault(ids_seed, &faults, commits),
+            first_fault: first_fault(ids_seed, &faults, commits, behind),
             faults,
             faults_max,
             delays_max: u32::MAX,

@@ -185,7 +185,11 @@ impl Story<'_> {
             }
             What::Waits(verb) => {
                 let name = verb.descriptor().name;
-                self.act(entry, &format!("waits for a row lock in `{name}`"));
+                let held = match verb {
+                    Verb::Begin => "the only writer of the file",
+                    _ => "a row lock",
+                };
+                self.act(entry, &format!("waits for {held} in `{name}`"));
             }
             What::Fault(kind) => self.fault(entry, *kind),
             What::Committed(commit) => {
