@@ -320,8 +320,8 @@ impl Universe {
         End::Clean
     }
 
-    /// Another process has opened the file: what was committed is there, and nothing else. Rows that
-    /// are damaged are not as the judge knows them.
+    /// Another process has opened the file: what was committed is there, and nothing else. Rows
+    /// that are damaged are not as the judge knows them.
     pub(crate) fn judge_restart(&self) {
         let Stores::Sqlite(lane) = &self.stores else { return };
         let judged = world(|world| {

@@ -46,7 +46,7 @@ enum Lanes {
     /// Where the database is a server, or stands behind one.
     Server,
     /// Where the database is the simulated Postgres.
-    Postgres,
+    Model,
     /// Where the database is a file.
     File,
     /// Where that file is on a disk that may fail.
@@ -57,25 +57,25 @@ enum Lanes {
 faults! {
     Crash "crash" Every "the actor is killed before a statement";
     CrashAfter "crash_after" Every "the actor is killed after a statement, before its answer";
-    CrashWaiting "crash_waiting" Postgres "the actor is killed while it waits for a row lock";
+    CrashWaiting "crash_waiting" Model "the actor is killed while it waits for a row lock";
     CrashAwait "crash_await" Every "the actor is killed while it waits for time to pass";
     LingeringSession "lingering_session" Server "the actor is killed, its session keeps its locks";
     DatabaseCrash "database_crash" Server "the database crashes and recovers; all sessions end";
-    Serialization "serialization_40001" Postgres "the statement fails with 40001";
-    Deadlock "deadlock_40P01" Postgres "the session is chosen as deadlock victim";
-    LockTimeout "lock_timeout_55P03" Postgres "a lock wait, or a statement, fails with 55P03";
-    StatementTimeout "statement_timeout_57014" Postgres "the statement fails with 57014";
+    Serialization "serialization_40001" Model "the statement fails with 40001";
+    Deadlock "deadlock_40P01" Model "the session is chosen as deadlock victim";
+    LockTimeout "lock_timeout_55P03" Model "a lock wait, or a statement, fails with 55P03";
+    StatementTimeout "statement_timeout_57014" Model "the statement fails with 57014";
     Busy "sqlite_busy" File "the statement finds the file busy";
     CommitApplied "commit_applied" Every "the commit is applied and its answer lost";
     CommitLost "commit_lost" Every "the commit is lost, and so is its answer";
     Pause "pause" Every "the actor stands still for longer than a lease";
-    StuckGroup "stuck_group" Postgres "a group cannot be locked for long after other faults stopped";
+    StuckGroup "stuck_group" Model "a group cannot be locked for long after other faults stopped";
     NoticeLost "notice_lost" Every "a notification is lost";
     NoticeDuplicated "notice_duplicated" Every "a notification arrives twice";
     NoticeLate "notice_late" Every "a notification arrives late";
     ClockForward "clock_forward" Every "the storage's clock steps forward";
     ClockBackward "clock_backward" Every "the storage's clock steps back";
-    GroupDeleted "group_deleted" Postgres "the row of an edge group is deleted";
+    GroupDeleted "group_deleted" Model "the row of an edge group is deleted";
     RowUnreadable "row_unreadable" Every "a column of a row holds a value that no engine writes";
     ClockSkew "clock_skew" Every "the clock of the actor's machine is an hour off from then on";
     EventDeleted "event_deleted" Every "the row of an event is deleted";
@@ -88,12 +88,12 @@ faults! {
     FsyncLies "fsync_lies" Disk "a sync fails, and those after it do not write what it had to";
     Partition "partition" Network "a host and the database are cut off from each other for long";
     PartitionOneWay "partition_one_way" Network "requests, or answers, of a host get lost for long";
-    ConnectionLost "connection_lost_08006" Postgres "the connection fails before the statement";
-    ServerFull "server_full_53300" Postgres "the server takes no further connection";
-    Terminated "terminated_57P01" Postgres "an administrator ends the session";
-    ReadOnly "read_only_25006" Postgres "the server refuses to write";
-    ServerDiskFull "disk_full_53100" Postgres "the server's disk is full";
-    ServerIoError "io_error_58030" Postgres "the server cannot read or write a file";
+    ConnectionLost "connection_lost_08006" Model "the connection fails before the statement";
+    ServerFull "server_full_53300" Model "the server takes no further connection";
+    Terminated "terminated_57P01" Model "an administrator ends the session";
+    ReadOnly "read_only_25006" Model "the server refuses to write";
+    ServerDiskFull "disk_full_53100" Model "the server's disk is full";
+    ServerIoError "io_error_58030" Model "the server cannot read or write a file";
 }
 
 /// Where a fault strikes.
@@ -155,7 +155,7 @@ impl FaultKind {
         match self.lanes() {
             Lanes::Every => true,
             Lanes::Server => lane != LaneKind::Sqlite,
-            Lanes::Postgres => backend == Backend::Simulated,
+            Lanes::Model => backend == Backend::Simulated,
             Lanes::File => backend == Backend::Sqlite,
             Lanes::Disk => lane == LaneKind::Sqlite,
             Lanes::Network => lane == LaneKind::Network,
