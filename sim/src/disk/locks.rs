@@ -84,43 +84,54 @@ impl FileLocks {
     }
 }
 
-/// The locks on one shared memory.
+/// The locks on one shared memory: who holds which slots, in no order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SlotLocks {
-    shared: BTreeMap<Holder, u8>,
-    exclusive: BTreeMap<Holder, u8>,
+    shared: Vec<(Holder, u8)>,
+    exclusive: Vec<(Holder, u8)>,
 }
 
 impl SlotLocks {
     /// Takes those slots alone; false if somebody has one of them.
     pub(super) fn take_alone(&mut self, holder: Holder, slots: u8) -> bool {
-        let taken = |held: &BTreeMap<Holder, u8>| {
-            held.iter().any(|(other, mask)| *other != holder && mask & slots != 0)
-        };
-        if taken(&self.shared) || taken(&self.exclusive) {
+        if has_another(&self.shared, holder, slots) || has_another(&self.exclusive, holder, slots) {
             return false;
         }
-        *self.exclusive.entry(holder).or_default() |= slots;
+        hold(&mut self.exclusive, holder, slots);
         true
     }
 
     /// Takes those slots beside others; false if somebody has one of them alone.
     pub(super) fn take_beside(&mut self, holder: Holder, slots: u8) -> bool {
-        let alone = |(other, mask): (&Holder, &u8)| *other != holder && mask & slots != 0;
-        if self.exclusive.iter().any(alone) {
+        if has_another(&self.exclusive, holder, slots) {
             return false;
         }
-        *self.shared.entry(holder).or_default() |= slots;
+        hold(&mut self.shared, holder, slots);
         true
     }
 
-    /// Gives those slots back.
+    /// Gives those slots back. Who holds none is forgotten: every connection that was ever open has
+    /// been a holder.
     pub(super) fn give_back(&mut self, holder: Holder, slots: u8) {
         for held in [&mut self.shared, &mut self.exclusive] {
-            if let Some(mask) = held.get_mut(&holder) {
-                *mask &= !slots;
+            let Some(at) = held.iter().position(|(one, _)| *one == holder) else { continue };
+            held[at].1 &= !slots;
+            if held[at].1 == 0 {
+                held.swap_remove(at);
             }
         }
+    }
+}
+
+/// True if somebody else holds one of those slots.
+fn has_another(held: &[(Holder, u8)], holder: Holder, slots: u8) -> bool {
+    held.iter().any(|(other, mask)| *other != holder && mask & slots != 0)
+}
+
+fn hold(held: &mut Vec<(Holder, u8)>, holder: Holder, slots: u8) {
+    match held.iter_mut().find(|(one, _)| *one == holder) {
+        Some((_, mask)) => *mask |= slots,
+        None => held.push((holder, slots)),
     }
 }
 

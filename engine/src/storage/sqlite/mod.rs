@@ -40,7 +40,7 @@ pub use offload::Offload;
 pub use snapshot::SqliteSnapshot;
 pub use transaction::SqliteTransaction;
 
-use pool::{Role, Shared};
+use pool::Shared;
 
 /// Connections of one role that a storage opens unless told otherwise.
 pub const CONNECTIONS_MAX: usize = 16;
@@ -224,7 +224,7 @@ impl SqliteStorage {
     /// Runs `f` on a connection of the database: for tools and tests, which look at rows or spoil
     /// them. Never waits; `Busy` if no connection is free. What `f` leaves open is rolled back.
     pub fn with_connection<T>(&self, f: impl FnOnce(&rusqlite::Connection) -> T) -> Result<T> {
-        let held = self.shared.try_acquire(Role::Writer)?;
+        let held = self.shared.try_acquire()?;
         Ok(f(held.connection()))
     }
 }

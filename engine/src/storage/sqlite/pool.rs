@@ -80,6 +80,10 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
+    fn has_idle(&self) -> bool {
+        !self.idle.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     fn put(&self, connection: Connection) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
     }
@@ -124,12 +128,17 @@ impl Shared {
         Ok(held.expect("a connection comes back from work that ran"))
     }
 
-    /// Borrows a connection without waiting, on this thread.
-    pub(super) fn try_acquire(self: &Arc<Self>, role: Role) -> Result<Held> {
-        let permit = Arc::clone(&self.pool(role).permits)
-            .try_acquire_owned()
-            .map_err(|_| StorageError::Contention(Contention::Busy))?;
-        let mut held = self.lend(role, permit);
+    /// Borrows a connection without waiting, on this thread: rather one that is idle, whatever it
+    /// is for, than a new one.
+    pub(super) fn try_acquire(self: &Arc<Self>) -> Result<Held> {
+        let permit = |role| Arc::clone(&self.pool(role).permits).try_acquire_owned().ok();
+        let writer = permit(Role::Writer).ok_or(StorageError::Contention(Contention::Busy))?;
+        let mut held = match permit(Role::Reader) {
+            Some(reader) if !self.writers.has_idle() && self.readers.has_idle() => {
+                self.lend(Role::Reader, reader)
+            }
+            _ => self.lend(Role::Writer, writer),
+        };
         held.connect()?;
         Ok(held)
     }
