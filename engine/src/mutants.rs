@@ -121,6 +121,7 @@ mutants! {
     S80 "what is given up ends without an event" "I1";
     S81 "what can be read is given up all the same" "I9";
     S82 "a group that is written anew is not counted again" "I3";
+    S83 "whoever gives an execution up forgets how far it had come" "I7";
     S70 "the feed is not told of a lease that the reaper has ended" "I7";
     S71 "a report that ends an execution is told as a lease that was given back" "I7";
     S72 "whoever wants lease events gets every event" "I14";

@@ -1,6 +1,8 @@
 //! What cannot be read, on a real SQLite database and a real Postgres: lists show the others and
 //! name it; given up it fails, what depends on it goes on, and nothing else is touched.
 
+use std::sync::Arc;
+
 use sluicegate::draw::GraphFormat;
 use sluicegate::environment::SystemEnvironment;
 use sluicegate::feed::{EventKind, LeaseChange, Wanted};
@@ -119,6 +121,11 @@ impl Home {
         (described.state, described.cause)
     }
 
+    async fn progress(&self, name: &str) -> Option<Arc<[u8]>> {
+        let details = self.engine.describe_execution(self.id(name)).await;
+        details.expect("it can be read").progress
+    }
+
     /// The status that is stored once the projector has caught up.
     async fn summary(&self) -> FlowStatus {
         self.engine.summary_tick(&Scope::default()).await.expect("the tick succeeds");
@@ -192,10 +199,17 @@ async fn what_has_ended_keeps_how(mut home: Home) {
     let tokens = home.claim().await;
     let b = tokens.iter().find(|token| token.execution == home.id("b")).expect("it runs");
     let a = tokens.iter().find(|token| token.execution == home.id("a")).expect("it runs");
-    home.complete(*a).await;
-    home.complete(*b).await;
+    for token in [*a, *b] {
+        let half = home.engine.progress(token, 7, (*b"half").into()).await;
+        half.expect("the lease is held");
+        home.complete(token).await;
+    }
     home.spoil("execution", "backoff = 9", "a").await;
     assert_eq!(home.give_up("a").await, Ok(GivenUp::Kept(Outcome::Succeeded)));
+    assert_eq!(home.progress("a").await, Some((*b"half").into()), "it can be read");
+    home.spoil("execution", "progress_sequence = null", "b").await;
+    assert_eq!(home.give_up("b").await, Ok(GivenUp::Kept(Outcome::Succeeded)));
+    assert_eq!(home.progress("b").await, None, "nobody can tell which report it was");
     assert_eq!(home.stands("a").await, (PublicState::Completed, Some(Cause::Handler)));
     assert_eq!(home.told("a").await, [completed(Outcome::Succeeded)]);
     home.dispatch().await;

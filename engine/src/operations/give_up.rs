@@ -130,7 +130,8 @@ async fn end<T: Transaction>(
     held: &Remains<Execution>,
     now: Timestamp,
 ) -> Result<()> {
-    let before = held.row;
+    let progress = if mutated!(S83) { None } else { held.row.progress };
+    let before = Execution { progress, ..held.row };
     if before.state.is_terminal() {
         if is_broken(held) {
             let cause = before.cause.or(Some(Cause::Unreadable));

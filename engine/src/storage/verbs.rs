@@ -152,9 +152,10 @@ macro_rules! with_verbs {
             HoldExecutions hold_executions: Lock, execution,
                 (keys: [$crate::identity::ExecutionId])
                 -> Vec<$crate::storage::Remains<$crate::storage::Execution>>;
-            /// Writes locked executions anew, whatever they held, the retry policy too; lease,
-            /// suspension and progress go, the flow, the definition and the result stay. Returns
-            /// how many it found.
+            /// Writes locked executions anew, whatever they held, the retry policy and the marks
+            /// of resume and progress too; the lease goes, what was reported as progress stays
+            /// with its mark, the flow, the definition and the result stay. Returns how many it
+            /// found.
             MendExecutions mend_executions: Write, execution,
                 (rows: [$crate::storage::Execution]) -> u64;
             /// Asks for sibling cancellation; a request that exists stays.

@@ -2,7 +2,7 @@
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::policy::{Decision, JoinPolicy};
-use sluicegate::retry::RetryPolicy;
+use sluicegate::retry::{Backoff, RetryPolicy};
 use sluicegate::storage::{Execution, Group, Remains, Result};
 
 use super::Database;
@@ -47,12 +47,7 @@ impl Database {
             locked,
             |row| Damaged::ExecutionUnreadable(row.id),
             |row| Execution {
-                resumed: None,
-                progress: None,
-                retry: RetryPolicy {
-                    max_attempts: row.retry.max_attempts,
-                    ..RetryPolicy::default()
-                },
+                retry: RetryPolicy { backoff: Backoff::default(), ..row.retry },
                 ..row
             },
         )
@@ -72,10 +67,10 @@ impl Database {
         }
         self.write_candidates(session, cursor, |member: &Member, row| {
             let flow = member.execution.flow;
-            let execution =
-                Execution { flow, lease: None, resumed: None, progress: None, ..rows[row] };
-            let (worker, progress) = (None, None);
-            Some(Dirty::Written(Member { execution, worker, progress, ..member.clone() }))
+            let mark = rows[row].progress.filter(|_| member.progress.is_some());
+            let execution = Execution { flow, lease: None, progress: mark, ..rows[row] };
+            let progress = member.progress.clone().filter(|_| mark.is_some());
+            Some(Dirty::Written(Member { execution, worker: None, progress, ..member.clone() }))
         })
         .map(|()| Ok(self.written_keys::<Member>(cursor).len() as u64))
         .into()

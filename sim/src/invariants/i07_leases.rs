@@ -125,13 +125,9 @@ fn raises_the_epoch(before: &Execution, after: &Execution) -> bool {
     }
 }
 
-/// Progress is that of the attempt which holds the lease, before and after; a replay clears it, and
-/// so does whoever gives up what cannot be read.
+/// Progress is that of the attempt which holds the lease, before and after; only a replay clears
+/// it. No fault spoils its columns.
 fn progresses(before: &Execution, after: &Execution) -> bool {
-    let given_up = after.cause == Some(Cause::Unreadable) && after.progress.is_none();
-    if given_up && before.progress.is_some() {
-        return true;
-    }
     if started_again(before, after) {
         return after.progress.is_none();
     }
@@ -220,6 +216,7 @@ mod tests {
     use crate::history::{Commit, Holder, Observation};
     use crate::invariants::Judge;
     use crate::invariants::testing::{History, LEASE, RETRY_DELAY, Story, after, id};
+    use crate::mirror::Damaged;
 
     fn completed(tamper: impl Fn(&mut Commit)) -> Story {
         Story::chain().grant("a").complete("a", Outcome::Succeeded).tamper(tamper)
@@ -376,6 +373,13 @@ mod tests {
                 .progress("a", 1, 1)
                 .alter("a", |row| row.progress = None)
                 .ends("progress lost"),
+            Story::chain()
+                .grant("a")
+                .progress("a", 1, 1)
+                .complete("a", Outcome::Failed)
+                .damaged("a", Damaged::ExecutionUnreadable)
+                .alter("a", |row| row.progress = None)
+                .ends("progress forgotten by whoever gave it up"),
             Story::chain()
                 .grant("a")
                 .progress("a", 1, 1)

@@ -86,7 +86,6 @@ fn is_given_up(context: &Context<'_>, before: &Execution, after: &Execution) -> 
         lease: None,
         finished_at: after.finished_at,
         propagated: !before.has_out,
-        resumed: after.resumed,
         progress: after.progress,
         retry: after.retry,
         ..*before

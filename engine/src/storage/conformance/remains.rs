@@ -6,7 +6,7 @@ use super::{Case, Subject, Verdict, ensure_same, table};
 use crate::retry::{Backoff, RetryPolicy};
 use crate::state::{Cause, Outcome, State};
 use crate::storage::{
-    Execution, ExecutionView, Group, ProgressMark, ProgressWrite, Remains, Transaction,
+    Execution, ExecutionView, Group, ProgressMark, ProgressWrite, Remains, Resumed, Transaction,
 };
 use crate::time::Timestamp;
 
@@ -15,7 +15,7 @@ table! { "remains";
         "Locks executions as `lock_executions` does, and returns each with what of it can be read.";
     a_held_row_is_waited_for: "Locks groups as `lock_groups` does.";
     an_execution_is_written_anew_whatever_it_held:
-        "Writes locked executions anew, whatever they held, the retry policy too.";
+        "Writes locked executions anew, whatever they held; progress stays with its mark.";
     values_at_the_edges_of_a_mended_row_read_back: "Writes locked executions anew.";
     what_names_an_execution_and_its_result_stay:
         "The flow, the definition and the result stay.";
@@ -69,7 +69,6 @@ fn given_up(before: &Execution) -> Execution {
         cause: Some(Cause::Unreadable),
         epoch: before.epoch + 1,
         lease: None,
-        progress: None,
         finished_at: Some(Timestamp(77)),
         retry: RetryPolicy::default(),
         ..*before
@@ -102,10 +101,22 @@ async fn an_execution_is_written_anew_whatever_it_held<S: Subject>(scene: Scene<
         })
         .await?;
     let other = scene.execution(2).await?;
-    mend(&scene, given_up(&before)).await?;
+    let resumed = Some(Resumed { epoch: u64::MAX, outcome: Some(Outcome::Expired) });
+    let kept = Execution { progress: Some(progress), resumed, ..given_up(&before) };
+    mend(&scene, kept).await?;
     let view = scene.view(1).await?;
-    ensure_same!(view.execution, given_up(&before), "the execution");
-    ensure_same!((view.worker, view.progress), (None, None), "who held it, and how far it was");
+    ensure_same!(view.execution, kept, "the execution");
+    let said = view.progress.as_deref();
+    ensure_same!(
+        (view.worker, said),
+        (None, Some(&b"half"[..])),
+        "who held it, and how far it was"
+    );
+    let forgotten = Execution { progress: None, resumed: None, ..kept };
+    mend(&scene, forgotten).await?;
+    let view = scene.view(1).await?;
+    ensure_same!(view.execution, forgotten, "the execution");
+    ensure_same!(view.progress, None, "how far it was, without its mark");
     ensure_same!(scene.execution(2).await?, other, "another execution");
     Ok(())
 }

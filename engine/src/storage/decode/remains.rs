@@ -4,12 +4,12 @@
 use super::{Columns, FromColumns, Read, corrupt, execution_id, row_of};
 use crate::identity::{ExecutionId, FlowId, FlowKey, RequestId};
 use crate::policy::{Decision, JoinPolicy};
-use crate::retry::RetryPolicy;
+use crate::retry::{Backoff, RetryPolicy};
 use crate::state::State;
-use crate::storage::codes;
+use crate::storage::codes::{self, StoredBackoff};
 use crate::storage::{
     Decoded, Edge, EdgeKey, Execution, ExecutionView, FlowView, Group, Lease, ListedExecution,
-    Remains, Result, StorageError, Unreadable,
+    ProgressMark, Remains, Result, Resumed, StorageError, Unreadable,
 };
 use crate::time::Timestamp;
 
@@ -97,8 +97,12 @@ impl FromColumns for Remains<Group> {
     }
 }
 
+fn small(row: &mut impl Columns, column: &'static str) -> Result<Option<u32>> {
+    Ok(row.integer(column)?.and_then(|value| value.try_into().ok()))
+}
+
 fn count(row: &mut impl Columns, column: &'static str) -> Result<u32> {
-    Ok(row.integer(column)?.and_then(|value| value.try_into().ok()).unwrap_or(0))
+    Ok(small(row, column)?.unwrap_or(0))
 }
 
 fn skip(row: &mut impl Columns, columns: &[&'static str]) -> Result<()> {
@@ -118,7 +122,7 @@ fn execution(row: &mut impl Columns, id: ExecutionId) -> Result<Execution> {
     let deadline = row.integer("deadline")?.map(Timestamp);
     let (attempt, charged) = (count(row, "attempt")?, count(row, "charged")?);
     let give_backs = count(row, "give_backs")?;
-    skip(row, &["resumed_epoch", "resumed_outcome", "progress_attempt", "progress_sequence"])?;
+    let (resumed, progress) = (resumed(row)?, progress(row)?);
     let epoch = row.bits("epoch")?;
     let nonce = row.integer("nonce")?.map(codes::bits_of);
     let request = row.uuid("request")?.map(RequestId);
@@ -126,8 +130,8 @@ fn execution(row: &mut impl Columns, id: ExecutionId) -> Result<Execution> {
     let expires_at = row.integer("expires_at")?.map(Timestamp);
     let finished_at = row.integer("finished_at")?.map(Timestamp);
     let max_attempts = count(row, "max_attempts")?.max(charged).max(1);
-    skip(row, &["backoff", "backoff_delay_ms", "backoff_factor", "backoff_cap_ms"])?;
-    skip(row, &["attempt_timeout_ms"])?;
+    let backoff = backoff(row)?.unwrap_or_default();
+    let attempt_timeout_ms = small(row, "attempt_timeout_ms")?;
     let lease = match (nonce, request, granted_at, expires_at) {
         (Some(nonce), Some(request), Some(granted_at), Some(expires_at)) => {
             Some(Lease { nonce, request, granted_at, expires_at })
@@ -158,13 +162,41 @@ fn execution(row: &mut impl Columns, id: ExecutionId) -> Result<Execution> {
         attempt,
         charged,
         give_backs,
-        resumed: None,
-        progress: None,
+        resumed,
+        progress,
         epoch,
         lease: lease.filter(|_| state == State::Active),
         finished_at,
-        retry: RetryPolicy { max_attempts, ..RetryPolicy::default() },
+        retry: RetryPolicy { max_attempts, backoff, attempt_timeout_ms },
     })
+}
+
+/// What was last resumed: a worker was told so.
+fn resumed(row: &mut impl Columns) -> Result<Option<Resumed>> {
+    let epoch = row.integer("resumed_epoch")?.map(codes::bits_of);
+    let outcome = row.integer("resumed_outcome")?;
+    let known = outcome.map(codes::outcome_of);
+    Ok(epoch.and_then(|epoch| match known {
+        None => Some(Resumed { epoch, outcome: None }),
+        Some(outcome) => outcome.map(|outcome| Resumed { epoch, outcome: Some(outcome) }),
+    }))
+}
+
+/// How far it had come: a worker was told that this is stored.
+fn progress(row: &mut impl Columns) -> Result<Option<ProgressMark>> {
+    let attempt = small(row, "progress_attempt")?;
+    let sequence = row.integer("progress_sequence")?.map(codes::bits_of);
+    Ok(attempt.zip(sequence).map(|(attempt, sequence)| ProgressMark { attempt, sequence }))
+}
+
+fn backoff(row: &mut impl Columns) -> Result<Option<Backoff>> {
+    let kind = row.integer("backoff")?;
+    let delay_ms = small(row, "backoff_delay_ms")?;
+    let factor = small(row, "backoff_factor")?;
+    let cap_ms = small(row, "backoff_cap_ms")?;
+    let stored =
+        kind.zip(delay_ms).map(|(kind, delay_ms)| StoredBackoff { kind, delay_ms, factor, cap_ms });
+    Ok(stored.and_then(codes::backoff_of))
 }
 
 /// Its policy and its counters are for the one who writes it anew.

@@ -3,7 +3,7 @@
 
 use super::link::Link;
 use super::parameters::Parameters;
-use super::transaction::of_executions;
+use super::transaction::{of_executions, resumed_outcome};
 use crate::identity::ExecutionId;
 use crate::storage::rows::in_order;
 use crate::storage::{Execution, Group, Remains, Result, Verb, codes};
@@ -40,6 +40,10 @@ pub(super) async fn mend_executions(link: &mut Link, rows: &[Execution]) -> Resu
         .column(rows().map(|row| i64::from(row.attempt)))
         .column(rows().map(|row| i64::from(row.charged)))
         .column(rows().map(|row| i64::from(row.give_backs)))
+        .column(rows().map(|row| row.resumed.map(|resumed| codes::bits(resumed.epoch))))
+        .column(rows().map(|row| resumed_outcome(row).map(i16::from)))
+        .column(rows().map(|row| row.progress.map(|progress| i64::from(progress.attempt))))
+        .column(rows().map(|row| row.progress.map(|progress| codes::bits(progress.sequence))))
         .column(rows().map(|row| codes::bits(row.epoch)))
         .column(rows().map(|row| row.finished_at.map(|at| at.0)))
         .column(rows().map(|row| i64::from(row.retry.max_attempts)))

@@ -292,7 +292,7 @@ fn lease<T>(row: &Execution, field: impl Fn(&Lease) -> T) -> Option<T> {
     row.lease.as_ref().map(field)
 }
 
-fn resumed_outcome(row: &Execution) -> Option<u8> {
+pub(super) fn resumed_outcome(row: &Execution) -> Option<u8> {
     row.resumed?.outcome.map(codes::outcome)
 }
 

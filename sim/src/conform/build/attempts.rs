@@ -39,8 +39,6 @@ impl Given<'_> {
             cause: Some(Cause::Unreadable),
             epoch: before.epoch + 1,
             lease: None,
-            resumed: None,
-            progress: None,
             finished_at: Some(NOW),
             ..before
         })

@@ -8,7 +8,10 @@ use crate::tampering::Tamper;
 
 #[tokio::test]
 async fn remains_that_are_wrong_are_rejected() {
-    let arguments: [(&str, Tamper); 3] = [
+    let arguments: [(&str, Tamper); 4] = [
+        ("an_execution_is_written_anew_whatever_it_held", |_, rows| {
+            change::<Vec<Execution>>(rows, |rows| rows[0].progress = None);
+        }),
         ("an_execution_is_written_anew_whatever_it_held", |_, rows| {
             change::<Vec<Execution>>(rows, |rows| {
                 for row in rows.iter_mut() {

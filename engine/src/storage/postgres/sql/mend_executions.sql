@@ -1,4 +1,5 @@
 -- Guards nothing but the key: the row is locked, and what it holds may be anything.
+-- What was reported as progress stays with its mark, and the mark with it.
 update sluicegate.execution as x
 set
   state = r.state,
@@ -13,11 +14,11 @@ set
   attempt = r.attempt,
   charged = r.charged,
   give_backs = r.give_backs,
-  resumed_epoch = null,
-  resumed_outcome = null,
-  progress_attempt = null,
-  progress_sequence = null,
-  progress = null,
+  resumed_epoch = r.resumed_epoch,
+  resumed_outcome = r.resumed_outcome,
+  progress_attempt = case when x.progress is not null then r.progress_attempt end,
+  progress_sequence = case when x.progress is not null then r.progress_sequence end,
+  progress = case when r.progress_attempt is not null then x.progress end,
   epoch = r.epoch,
   nonce = null,
   request = null,
@@ -50,13 +51,17 @@ from (
       $13::int8[],
       $14::int8[],
       $15::int8[],
-      $16::int8[],
+      $16::int2[],
       $17::int8[],
-      $18::int2[],
+      $18::int8[],
       $19::int8[],
       $20::int8[],
       $21::int8[],
-      $22::int8[]
+      $22::int2[],
+      $23::int8[],
+      $24::int8[],
+      $25::int8[],
+      $26::int8[]
     ) as r (
       partition,
       id,
@@ -72,6 +77,10 @@ from (
       attempt,
       charged,
       give_backs,
+      resumed_epoch,
+      resumed_outcome,
+      progress_attempt,
+      progress_sequence,
       epoch,
       finished_at,
       max_attempts,

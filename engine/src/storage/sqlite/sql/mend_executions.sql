@@ -1,4 +1,5 @@
 -- Guards nothing but the key: the row is locked, and what it holds may be anything.
+-- What was reported as progress stays with its mark, and the mark with it.
 update execution
 set
   state = :state,
@@ -13,6 +14,11 @@ set
   attempt = :attempt,
   charged = :charged,
   give_backs = :give_backs,
+  resumed_epoch = :resumed_epoch,
+  resumed_outcome = :resumed_outcome,
+  progress_attempt = iif(progress is null, null, :progress_attempt),
+  progress_sequence = iif(progress is null, null, :progress_sequence),
+  progress = iif(:progress_attempt is null, null, progress),
   epoch = :epoch,
   finished_at = :finished_at,
   max_attempts = :max_attempts,
@@ -21,11 +27,6 @@ set
   backoff_factor = :backoff_factor,
   backoff_cap_ms = :backoff_cap_ms,
   attempt_timeout_ms = :attempt_timeout_ms,
-  resumed_epoch = null,
-  resumed_outcome = null,
-  progress_attempt = null,
-  progress_sequence = null,
-  progress = null,
   nonce = null,
   request = null,
   granted_at = null,
