@@ -194,6 +194,9 @@ pub struct Plan {
     /// Operators and extenders act in the middle of hops. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ambushes: bool,
+    /// Rows of what has ended are damaged too. Follows from the seed, not from a choice.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spoils_ended: bool,
     /// The feed tells of leases that are granted and extended, and which kinds of events its
     /// subscribers want. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -482,6 +485,7 @@ impl Campaign {
             // Where one writer is let in at a time, nobody can come in between.
             ambushes: self.lane == LaneKind::Model && ids_seed % AMBUSHES_EVERY == 3,
             progress: ids_seed % PROGRESS_EVERY == 1 && self.engine == EngineKind::Sluicegate,
+            spoils_ended: SplitMix(ids_seed ^ 0x5350_4F49_4C45_4E44).next().is_multiple_of(2),
             first_fault: first_fault(ids_seed, &faults, commits, behind),
             faults,
             faults_max,

@@ -25,10 +25,9 @@ impl Database {
             .collect()
     }
 
-    /// The executions that have not ended and that nobody has locked, in id order.
-    pub fn damageable_executions(&self) -> Vec<ExecutionId> {
-        let free = self.executions.free_committed().map(|member| &member.execution);
-        free.filter(|row| !row.state.is_terminal()).map(|row| row.id).collect()
+    /// The executions that nobody has locked, in id order.
+    pub fn free_executions(&self) -> impl Iterator<Item = &Execution> {
+        self.executions.free_committed().map(|member| &member.execution)
     }
 
     /// The events that nobody has locked.

@@ -3,7 +3,7 @@
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::policy::Decision;
-use sluicegate::storage::{EventKey, codes};
+use sluicegate::storage::{EventKey, Execution, codes};
 
 use crate::driver::sqlite_lane::SqliteLane;
 use crate::driver::tally::Sometimes;
@@ -208,11 +208,14 @@ impl World {
     }
 
     fn damageable_executions(&self) -> Vec<ExecutionId> {
+        let damageable = |row: &&Execution| self.spoils_ended || !row.state.is_terminal();
         match self.backend {
-            Backend::Simulated => self.database.damageable_executions(),
+            Backend::Simulated => {
+                self.database.free_executions().filter(damageable).map(|row| row.id).collect()
+            }
             Backend::Sqlite => {
-                let open = self.judge.mirror().executions().iter();
-                open.filter(|row| !row.state.is_terminal()).map(|row| row.id).collect()
+                let rows = self.judge.mirror().executions().iter();
+                rows.filter(damageable).map(|row| row.id).collect()
             }
         }
     }

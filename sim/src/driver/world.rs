@@ -132,6 +132,8 @@ pub(crate) struct LateNotice {
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) backend: Backend,
+    /// Rows of what has ended are damaged too.
+    pub(crate) spoils_ended: bool,
     pub(crate) now: i64,
     pub(crate) clock_offset: i64,
     pub(crate) clock_highest: i64,
@@ -221,6 +223,7 @@ impl World {
     fn new() -> Self {
         Self {
             backend: Backend::Simulated,
+            spoils_ended: false,
             now: 0,
             clock_offset: EPOCH_US,
             clock_highest: EPOCH_US,
@@ -272,6 +275,7 @@ impl World {
         let cast = plan.cast;
         let actors = usize::from(cast.actors());
         self.backend = plan.backend();
+        self.spoils_ended = plan.spoils_ended;
         self.now = 0;
         self.clock_offset = EPOCH_US;
         self.clock_highest = EPOCH_US;

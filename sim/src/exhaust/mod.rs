@@ -146,6 +146,7 @@ impl Settings {
             inputs_max_bytes: sluicegate::flow::Limits::default().inputs_max_bytes,
             progress: false,
             ambushes: false,
+            spoils_ended: false,
             leases: None,
             behind: None,
             disk: None,
