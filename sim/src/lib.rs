@@ -37,4 +37,5 @@ pub mod signature;
 pub(crate) mod specimens;
 pub mod strand;
 pub mod tape;
+mod wide;
 pub mod workload;

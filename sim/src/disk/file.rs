@@ -1,14 +1,17 @@
 //! One file: what the page cache holds, what is on the device, and which sectors are still to be
 //! written. Knows no names, handles or locks.
 
+use std::ops::Range;
+
+use super::content::Content;
 use super::fate::{Fate, Fates};
 use super::sectors::{Sectors, bytes, touched};
 
 /// One file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct File {
-    cached: Vec<u8>,
-    durable: Vec<u8>,
+    cached: Content,
+    durable: Content,
     /// Sectors that the next sync has to write.
     dirty: Sectors,
     /// Sectors that a failed sync has struck off its list: the cache holds them, the device does
@@ -27,23 +30,47 @@ pub(crate) struct Damage {
     pub(crate) names: u32,
 }
 
+/// Bytes that are copied from one content to another, range by range: those that follow each other
+/// as one, so that whole chunks are shared.
+struct Copying<'a> {
+    from: &'a Content,
+    run: Range<usize>,
+}
+
+impl<'a> Copying<'a> {
+    fn new(from: &'a Content) -> Self {
+        Self { from, run: 0..0 }
+    }
+
+    fn copy(&mut self, into: &mut Content, bytes: Range<usize>) {
+        if bytes.start != self.run.end {
+            into.take(self.from, std::mem::replace(&mut self.run, bytes.start..bytes.start));
+        }
+        self.run.end = bytes.end;
+    }
+
+    fn end(self, into: &mut Content) {
+        into.take(self.from, self.run);
+    }
+}
+
 impl File {
     /// A file that is on the device as it is.
-    pub(super) fn synced(content: Vec<u8>) -> Self {
+    pub(super) fn synced(content: Content) -> Self {
         Self { durable: content.clone(), cached: content, ..Self::default() }
     }
 
-    pub(super) fn content(&self) -> &[u8] {
+    pub(super) fn content(&self) -> &Content {
         &self.cached
     }
 
     /// Fills a buffer; zero bytes follow the end of the file. False if it ended before the buffer.
     pub(super) fn read(&self, buffer: &mut [u8], offset: usize) -> bool {
-        let from = offset.min(self.cached.len());
-        let until = (offset + buffer.len()).min(self.cached.len());
-        let stored = &self.cached[from..until.max(from)];
-        let (head, rest) = buffer.split_at_mut(stored.len());
-        head.copy_from_slice(stored);
+        let stored = self.cached.len().saturating_sub(offset).min(buffer.len());
+        let (head, rest) = buffer.split_at_mut(stored);
+        if !head.is_empty() {
+            self.cached.read(head, offset);
+        }
         rest.fill(0);
         rest.is_empty()
     }
@@ -53,9 +80,9 @@ impl File {
         let from = offset.min(self.cached.len());
         let until = offset + content.len();
         if self.cached.len() < until {
-            self.cached.resize(until, 0);
+            self.cached.resize(until);
         }
-        self.cached[offset..until].copy_from_slice(content);
+        self.cached.write(content, offset);
         let sectors = touched(&(from..until));
         self.dropped.remove(sectors.clone());
         self.dirty.insert(sectors);
@@ -64,23 +91,24 @@ impl File {
     pub(super) fn truncate(&mut self, length: usize) {
         if length >= self.cached.len() {
             let from = self.cached.len();
-            self.cached.resize(length, 0);
+            self.cached.resize(length);
             self.dirty.insert(touched(&(from..length)));
             return;
         }
         let beyond = length.div_ceil(super::sectors::SECTOR)..usize::MAX;
         self.dirty.remove(beyond.clone());
         self.dropped.remove(beyond);
-        self.cached.truncate(length);
+        self.cached.resize(length);
     }
 
     /// Writes what is dirty to the device.
     pub(super) fn sync(&mut self) {
-        self.durable.resize(self.cached.len(), 0);
+        self.durable.resize(self.cached.len());
+        let mut copying = Copying::new(&self.cached);
         for sector in self.dirty.iter() {
-            let range = bytes(sector, self.cached.len());
-            self.durable[range.clone()].copy_from_slice(&self.cached[range]);
+            copying.copy(&mut self.durable, bytes(sector, self.cached.len()));
         }
+        copying.end(&mut self.durable);
         self.dirty.clear();
     }
 
@@ -102,6 +130,7 @@ impl File {
         let shrinks = self.cached.len() < after.len();
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.take(&mut self.dropped);
+        let mut copying = Copying::new(&self.cached);
         for sector in dirty.iter() {
             let range = bytes(sector, self.cached.len());
             let length = range.len();
@@ -118,21 +147,22 @@ impl File {
                 continue;
             }
             if after.len() < range.end {
-                after.resize(range.end, 0);
+                after.resize(range.end);
             }
             if fate == Fate::Garbled {
-                after[range].fill_with(|| fates.garbage());
+                after.fill_with(range, || fates.garbage());
                 damage.torn += 1;
                 continue;
             }
             damage.torn += u32::from(arrives.len() < length);
             let arrived = range.start + arrives.start..range.start + arrives.end;
-            after[arrived.clone()].copy_from_slice(&self.cached[arrived]);
+            copying.copy(&mut after, arrived);
         }
+        copying.end(&mut after);
         if self.cached.len() != after.len() && fates.arrives() {
             let length =
                 if shrinks { self.cached.len() } else { self.cached.len().max(after.len()) };
-            after.resize(length, 0);
+            after.resize(length);
         }
         self.durable.clone_from(&after);
         self.cached = after;
@@ -163,12 +193,12 @@ mod tests {
         file.sync();
         file.write(&[2; 600], 600);
         let damage = cut(&mut file, 0);
-        assert_eq!(file.content(), [1; 1000]);
+        assert_eq!(file.content().to_vec(), [1; 1000]);
         assert_eq!(damage.lost, 2);
         file.write(&[2; 600], 600);
         cut(&mut file, 1);
         assert_eq!(file.content().len(), 1200);
-        assert_eq!(file.content()[600..], [2; 600]);
+        assert_eq!(file.content().to_vec()[600..], [2; 600]);
     }
 
     #[test]
@@ -178,8 +208,9 @@ mod tests {
         file.write(&vec![2; 32 * 512], 0);
         let damage = cut(&mut file, 2);
         assert!(damage.lost > 0 && damage.torn > 0, "{damage:?}");
-        assert_eq!(file.content()[32 * 512..], [1; 32 * 512]);
-        let mut sectors = file.content()[..32 * 512].chunks(512);
+        assert_eq!(file.content().to_vec()[32 * 512..], [1; 32 * 512]);
+        let content = file.content().to_vec();
+        let mut sectors = content[..32 * 512].chunks(512);
         assert!(sectors.any(|sector| sector.contains(&1) && sector.contains(&2)));
     }
 
@@ -192,7 +223,7 @@ mod tests {
             let mut choices = [2, number].into_iter();
             let mut fates = Fates::chosen(&mut |_| choices.next().unwrap(), false);
             file.cut(&mut fates, &mut Damage::default());
-            assert_eq!(file.content()[..600], [1; 600], "{number}");
+            assert_eq!(file.content().to_vec()[..600], [1; 600], "{number}");
         }
     }
 
@@ -211,7 +242,7 @@ mod tests {
         file.write(&[0; 10], 990);
         file.sync();
         cut(&mut file, 0);
-        assert_eq!(file.content(), [0; 1000]);
+        assert_eq!(file.content().to_vec(), [0; 1000]);
     }
 
     #[test]
@@ -222,12 +253,12 @@ mod tests {
         assert!(file.lies());
         let mut again = file.clone();
         cut(&mut file, 0);
-        assert_eq!(file.content(), [0; 1024]);
+        assert_eq!(file.content().to_vec(), [0; 1024]);
         again.write(&[1; 1024], 0);
         again.sync();
         assert!(!again.lies());
         cut(&mut again, 0);
-        assert_eq!(again.content(), [1; 1024]);
+        assert_eq!(again.content().to_vec(), [1; 1024]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! was there before, what was written, a part of it, or neither. A process that dies leaves the
 //! page cache as it is; its locks go with it, and the shared memory with the last who maps it.
 
+mod content;
 mod fate;
 mod file;
 mod locks;
@@ -24,6 +25,7 @@ mod tests;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
+use content::Content;
 use fate::Fates;
 use file::File;
 use locks::{FileLocks, Holder};
@@ -80,7 +82,7 @@ pub(crate) struct Opening {
 
 /// What the files of a disk hold, without what is open.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Image(Vec<(String, Vec<u8>)>);
+pub(crate) struct Image(Vec<(String, Content)>);
 
 /// The disk of one machine.
 #[derive(Debug, Default)]
@@ -156,7 +158,7 @@ impl Disk {
     /// What the files hold, as whoever reads them sees it.
     pub(crate) fn image(&self) -> Image {
         let file =
-            |(name, inode): (&str, Inode)| (name.to_owned(), self.files[&inode].content().to_vec());
+            |(name, inode): (&str, Inode)| (name.to_owned(), self.files[&inode].content().clone());
         Image(self.names.iter().map(file).collect())
     }
 
