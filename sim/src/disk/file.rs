@@ -64,6 +64,12 @@ impl File {
         &self.cached
     }
 
+    /// True if a power cut may leave something else than is there.
+    pub(super) fn is_unsynced(&self) -> bool {
+        self.dirty.iter().chain(self.dropped.iter()).next().is_some()
+            || self.cached.len() != self.durable.len()
+    }
+
     /// Fills a buffer; zero bytes follow the end of the file. False if it ended before the buffer.
     pub(super) fn read(&self, buffer: &mut [u8], offset: usize) -> bool {
         let stored = self.cached.len().saturating_sub(offset).min(buffer.len());

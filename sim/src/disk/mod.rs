@@ -14,6 +14,7 @@ mod fate;
 mod file;
 mod locks;
 mod names;
+mod recording;
 mod sectors;
 mod shared;
 mod trouble;
@@ -34,6 +35,7 @@ use shared::{Missing, Region, SharedMemory};
 
 pub(crate) use file::Damage;
 pub(crate) use locks::Level;
+pub(crate) use recording::{Death, Moment, Recording};
 use trouble::Strike;
 pub(crate) use trouble::{Armed, Operation, Trouble};
 
@@ -105,6 +107,8 @@ pub(crate) struct Disk {
     pub(crate) powersafe_overwrite: bool,
     /// Operations since the disk was made.
     pub(crate) operations: u64,
+    /// What is noted of each operation, if anything is.
+    recording: Option<Box<Recording>>,
     /// Syncs do nothing: a device that lies, for the tests of the disk itself.
     pub(crate) syncs_ignored: bool,
 }
@@ -262,6 +266,7 @@ impl Disk {
         if !self.is_alive(process) {
             return Err((Refused::Io, None));
         }
+        self.note(process, operation);
         if self.hushed {
             return Ok(());
         }
@@ -367,6 +372,7 @@ impl Disk {
             }
             return Err(refused);
         }
+        self.note_half(inode, &content[..content.len() / 2], offset);
         self.file(inode)?.write(content, offset);
         Ok(())
     }

@@ -36,6 +36,11 @@ impl Names {
         }
     }
 
+    /// True if a power cut may leave other names.
+    pub(super) fn is_unsynced(&self) -> bool {
+        self.durable != self.cached
+    }
+
     /// The files that have a name, or had one when the directory was last synced.
     pub(super) fn inodes(&self) -> BTreeSet<Inode> {
         self.cached.values().chain(self.durable.values()).copied().collect()

@@ -113,7 +113,10 @@ impl Universe {
         if let Stores::Sqlite(lane) = &self.stores
             && lane.has_machine()
         {
-            disk(|disk| disk.armed = None);
+            disk(|disk| {
+                disk.armed = None;
+                disk.stop_recording();
+            });
         }
     }
 }

@@ -20,7 +20,7 @@ use sluicegate::time::Timestamp;
 use sluicegate::with_verbs;
 
 use crate::database::{Cursor, SessionId, Step};
-use crate::disk::hushed;
+use crate::disk::{Disk, disk, hushed};
 use crate::driver::statement::Statement;
 use crate::driver::world::{Permit, World, world};
 use crate::history::{ActorId, Commit};
@@ -28,13 +28,15 @@ use crate::history::{ActorId, Commit};
 mod gone;
 mod machine;
 mod read_back;
+mod recorded;
 mod stored;
 
 use gone::Gone;
 use read_back::read_back;
 use stored::settle;
 
-pub(crate) use machine::SqliteLane;
+pub(crate) use machine::{DATABASE, SqliteLane};
+pub(crate) use recorded::{Recorded, differs, on_copy, opens_and_dies};
 pub(crate) use stored::Doubts;
 
 type Backend = <SqliteStorage as Storage>::Transaction;
@@ -407,7 +409,12 @@ fn commit(
     }
     let read = hushed(|| read_back(world, &mut backend, touched));
     let committed = match read {
-        Ok(()) => now(backend.commit()),
+        Ok(()) => {
+            disk(Disk::begin_commit);
+            let committed = now(backend.commit());
+            disk(|disk| disk.end_commit(committed.is_ok()));
+            committed
+        }
         Err(error) => Err(error.into()),
     };
     world.abort(session, actor);
@@ -419,6 +426,9 @@ fn commit(
     if touched.wrote() {
         world.doubts.overtaken();
         world.committed(actor);
+    }
+    if let Some(witness) = &mut world.witness {
+        witness.push(world.judge.mirror().clone());
     }
     match permit {
         Permit::CommitApplied => Err(CommitError::Unknown),

@@ -22,6 +22,7 @@ use crate::driver::trace::Trace;
 use crate::faults::{FaultKind, Point, Strikes};
 use crate::history::{ActorId, Commit, Observation};
 use crate::invariants::{Judge, Violation};
+use crate::mirror::Mirror;
 use crate::network::Net;
 use crate::plan::{Backend, Commits, EngineKind, Plan};
 use crate::random::SplitMix;
@@ -155,6 +156,8 @@ pub(crate) struct World {
     pub(crate) lagging: Option<Box<Lagging>>,
     /// What is not known of a file after trouble with its disk.
     pub(crate) doubts: Doubts,
+    /// What the judge knew after each commit on a file, if somebody keeps it.
+    pub(crate) witness: Option<Vec<Mirror>>,
     pub(crate) lingering: Vec<Lingering>,
     pub(crate) late: Vec<LateNotice>,
     /// First actor and number of the dispatchers, which notifications wake.
@@ -237,6 +240,7 @@ impl World {
             commits: Commits::Synchronous,
             lagging: None,
             doubts: Doubts::default(),
+            witness: None,
             lingering: Vec::new(),
             late: Vec::new(),
             dispatchers: 0..0,
@@ -297,6 +301,7 @@ impl World {
         self.commits = plan.commits;
         self.lagging = None;
         self.doubts.clear();
+        self.witness = None;
         self.lingering.clear();
         self.late.clear();
         let first = usize::from(cast.clients + cast.workers);

@@ -1,7 +1,8 @@
 //! Exhaustive runs over operations on the disk: every flow up to a size on a SQLite file, and in
 //! each universe one operation at which something goes wrong, once: every operation, and everything
-//! that can go wrong with it. Recovery follows, and the flow drains and is judged. Splits the work
-//! among threads and sums up; the universes themselves are the driver's.
+//! that can go wrong with it. Recovery follows, and the flow drains and is judged. Before them come
+//! the crash points of the same flows (`crash_points.rs`). Splits the work among threads and sums
+//! up; the universes themselves are the driver's.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sluicegate::mutants::Mutant;
 
+use super::crash_points::{CrashPoints, crash_points};
 use super::graphs::{Alphabet, Graph, graphs};
 use super::shapes::NODES_MAX;
 use super::{Finding, Settings, in_parallel, name, report};
@@ -22,7 +24,7 @@ use crate::tape::Tape;
 
 /// What goes wrong, and the ways in which a power cut goes: everything unsynced is lost, everything
 /// is kept, and two in between.
-const STRUCK: [(FaultKind, [u16; 2]); 8] = [
+pub(super) const STRUCK: [(FaultKind, [u16; 2]); 8] = [
     (FaultKind::PowerCut, [0, 0]),
     (FaultKind::PowerCut, [1, 0]),
     (FaultKind::PowerCut, [2, 1]),
@@ -48,6 +50,8 @@ pub struct DiskSettings {
     pub alphabet: Alphabet,
     /// The planted bug that is on.
     pub mutant: Option<Mutant>,
+    /// Equal disks are recovered once; without it each crash point recovers its own.
+    pub memo: bool,
     /// Threads.
     pub jobs: usize,
 }
@@ -61,6 +65,8 @@ pub struct DiskSummary {
     pub flows: usize,
     /// Operations that were struck, by what went wrong, in the order of the table.
     pub struck: Vec<(FaultKind, u64)>,
+    /// What the crash points of all flows came to.
+    pub crash_points: CrashPoints,
     /// Universes that failed.
     pub failed: u64,
     /// The first of them, in the order in which flows are run.
@@ -73,19 +79,20 @@ pub struct DiskSummary {
 
 /// One flow, and one thing that goes wrong.
 #[derive(Default)]
-struct Explored {
-    struck: u64,
+pub(super) struct Explored {
+    pub(super) struck: u64,
     failed: u64,
     findings: Vec<Finding>,
     complete: bool,
 }
 
 impl DiskSettings {
-    fn plan(&self, graph: &Graph, fault: FaultKind, way: [u16; 2], after: u32) -> Plan {
+    /// The universe of a flow that is struck so, or not at all.
+    pub(super) fn plan(&self, graph: &Graph, strike: Option<Strike>) -> Plan {
         let settings = Settings {
             nodes: self.nodes,
             faults: 0,
-            kinds: [fault].into(),
+            kinds: strike.iter().map(|strike| strike.fault).collect(),
             delays: 0,
             alphabet: self.alphabet,
             engine: EngineKind::Sluicegate,
@@ -97,8 +104,8 @@ impl DiskSettings {
         let disk = FailingDisk {
             checkpoint_pages: CHECKPOINT_PAGES,
             processes: 2,
-            powersafe_overwrite: fault == FaultKind::FsyncLies,
-            strike: Some(Strike { fault, after, way }),
+            powersafe_overwrite: strike.is_some_and(|one| one.fault == FaultKind::FsyncLies),
+            strike,
         };
         let odds = Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 };
         let lane = LaneKind::Sqlite;
@@ -112,23 +119,36 @@ pub fn run(settings: &DiskSettings, progress: &(dyn Fn(usize, usize) + Sync)) ->
     let watch = Stopwatch::start();
     let flows: Vec<Graph> =
         (1..=settings.nodes).flat_map(|nodes| graphs(nodes, settings.alphabet)).collect();
-    let parts = flows.len() * STRUCK.len();
+    let universes = flows.len() * STRUCK.len();
+    let parts = flows.len() + universes;
     let done = AtomicUsize::new(0);
-    let explored = in_parallel(settings.jobs, parts, |at| {
-        let (fault, way) = STRUCK[at % STRUCK.len()];
-        let explored = explore(settings, &flows[at / STRUCK.len()], fault, way);
-        progress(1 + done.fetch_add(1, Ordering::Relaxed), parts);
-        explored
-    });
+    let one_more = || progress(1 + done.fetch_add(1, Ordering::Relaxed), parts);
     let mut summary = DiskSummary {
         settings: settings.clone(),
         flows: flows.len(),
         struck: Vec::new(),
+        crash_points: CrashPoints::none(),
         failed: 0,
         findings: Vec::new(),
         complete: true,
         wall: Duration::ZERO,
     };
+    let crashed = in_parallel(settings.jobs, flows.len(), |at| {
+        let crashed = crash_points(settings, &flows[at]);
+        one_more();
+        crashed
+    });
+    for (one, findings) in crashed {
+        summary.crash_points.add(&one);
+        summary.complete &= !one.cut_short;
+        summary.findings.extend(findings);
+    }
+    let explored = in_parallel(settings.jobs, universes, |at| {
+        let (fault, way) = STRUCK[at % STRUCK.len()];
+        let explored = explore(settings, &flows[at / STRUCK.len()], fault, way);
+        one_more();
+        explored
+    });
     for (at, one) in explored.into_iter().enumerate() {
         let (fault, _) = STRUCK[at % STRUCK.len()];
         match summary.struck.iter_mut().find(|(kind, _)| *kind == fault) {
@@ -145,10 +165,15 @@ pub fn run(settings: &DiskSettings, progress: &(dyn Fn(usize, usize) + Sync)) ->
 }
 
 /// Lets it go wrong at each operation in turn, until a universe ends before it does.
-fn explore(settings: &DiskSettings, graph: &Graph, fault: FaultKind, way: [u16; 2]) -> Explored {
+pub(super) fn explore(
+    settings: &DiskSettings,
+    graph: &Graph,
+    fault: FaultKind,
+    way: [u16; 2],
+) -> Explored {
     let mut explored = Explored::default();
     for after in 0..OPERATIONS_MAX {
-        let plan = settings.plan(graph, fault, way, after);
+        let plan = settings.plan(graph, Some(Strike { fault, after, way }));
         let universe = Universe::new(Arc::new(plan.clone()));
         let mut universe = universe.expect("every graph is a valid flow, and memory holds a disk");
         Universe::take_tally();
@@ -183,11 +208,21 @@ impl DiskSummary {
             "graphs": self.flows,
             "universes": self.universes(),
             "struck": struck,
+            "memo": self.settings.memo,
+            "crash_points": self.crash_points.points,
+            "crash_points_failed": self.crash_points.failed,
+            "images": self.crash_points.images,
+            "crash_points_per_s": self.crash_points.per_s(),
             "failed": self.failed,
             "failures": self.findings.iter().map(report::finding_json).collect::<Vec<_>>(),
             "complete": self.complete,
             "wall_s": self.wall.as_secs_f64(),
         })
+    }
+
+    /// True if no universe and no crash point failed.
+    pub fn is_clean(&self) -> bool {
+        self.failed == 0 && self.crash_points.failed == 0
     }
 
     fn universes(&self) -> u64 {
@@ -216,9 +251,23 @@ impl fmt::Display for DiskSummary {
              it, once; then recovery, and the flow drains",
             settings.nodes
         )?;
+        writeln!(
+            f,
+            "  crash points: the same flows x every operation x every death, half of a write \
+             included; recovery, and what was acknowledged is there"
+        )?;
         for (kind, count) in &self.struck {
             writeln!(f, "  {:<14} {count} universes", kind.name())?;
         }
+        let crashes = &self.crash_points;
+        writeln!(
+            f,
+            "{} crash points, {} different disks recovered, {:.0} crash points/s a core, {} failed",
+            crashes.points,
+            crashes.images,
+            crashes.per_s(),
+            crashes.failed
+        )?;
         for finding in &self.findings {
             let end = &finding.outcome.end;
             writeln!(f, "{}: {} ({})", name(end), report::message(end), finding.graph)?;

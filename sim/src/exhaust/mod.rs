@@ -2,10 +2,12 @@
 //! every schedule up to a number of deviations, every outcome. Splits flows among threads and sums
 //! up; the universes themselves are the driver's. `disk.rs` does it over operations on a disk.
 
+pub mod crash_points;
 pub mod disk;
 pub(crate) mod explore;
 pub mod graphs;
 pub(crate) mod memo;
+mod recovery;
 pub mod report;
 pub mod shapes;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::report::{complain, json, print, reproduction};
 
 pub(super) fn run(arguments: &ExhaustArguments) -> Result<Exit, String> {
     check(arguments)?;
-    let model_only = arguments.faults != 1 || arguments.delays != 0 || arguments.no_memo;
+    let model_only = arguments.faults != 1 || arguments.delays != 0;
     if model_only || arguments.engine != EngineKind::Sluicegate {
         return Err("on a disk one operation goes wrong, in the default order".to_owned());
     }
@@ -22,6 +22,7 @@ pub(super) fn run(arguments: &ExhaustArguments) -> Result<Exit, String> {
         nodes: arguments.nodes,
         alphabet: alphabet(arguments),
         mutant: arguments.mutant,
+        memo: !arguments.no_memo,
         jobs: jobs(arguments.jobs),
     };
     let command = command(arguments);
@@ -68,13 +69,16 @@ fn command(arguments: &ExhaustArguments) -> String {
     if let Some(mutant) = arguments.mutant {
         line += &[" --mutant ", mutant.id()].concat();
     }
+    if arguments.no_memo {
+        line.push_str(" --no-memo");
+    }
     line
 }
 
 fn exits(summary: &DiskSummary) -> Vec<Exit> {
     let seen = summary.findings.iter().filter_map(|finding| Sighting::of(&finding.outcome.end));
     let mut exits: Vec<Exit> = seen.map(|sighting| sighting.exit()).collect();
-    if summary.failed > 0 && exits.is_empty() {
+    if !summary.is_clean() && exits.is_empty() {
         exits.push(Exit::Safety);
     }
     if !summary.complete {

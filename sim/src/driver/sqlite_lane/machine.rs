@@ -69,8 +69,11 @@ thread_local! {
     static LANE: OnceCell<Rc<SqliteLane>> = const { OnceCell::new() };
 }
 
-fn options(process: Process) -> SqliteOptions {
-    SqliteOptions::file(format!("{process}/flows.db"))
+/// The name of the file.
+pub(crate) const DATABASE: &str = "flows.db";
+
+pub(super) fn options(process: Process) -> SqliteOptions {
+    SqliteOptions::file(format!("{process}/{DATABASE}"))
         .vfs(vfs::NAME)
         .busy_timeout(Duration::ZERO)
         .offload(Offload::Inline)
@@ -122,7 +125,9 @@ impl SqliteLane {
         own.format(&self.image);
         own.powersafe_overwrite = failing.powersafe_overwrite;
         own.armed = failing.strike.and_then(|strike| {
-            strike.fault.trouble().map(|trouble| Armed::once(trouble, strike.after))
+            let trouble = strike.fault.trouble()?;
+            let halfway = strike.is_halfway();
+            Some(Armed { halfway, ..Armed::once(trouble, strike.after) })
         });
         let resting = exchange(own);
         let mut processes = Vec::new();

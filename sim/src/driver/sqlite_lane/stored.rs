@@ -67,9 +67,8 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(world: &World) -> Self {
-        let mirror = world.judge.mirror();
-        let doubted = || world.doubts.commits.iter().map(|(_, commit)| commit);
+    fn of(mirror: &Mirror, doubts: &Doubts) -> Self {
+        let doubted = || doubts.commits.iter().map(|(_, commit)| commit);
         let flows = doubted().flat_map(|commit| &commit.flows);
         let flows = flows.filter_map(|change| change.after.as_ref().map(|row| row.key));
         let mut flows: Vec<FlowKey> =
@@ -145,7 +144,7 @@ impl Stored {
 impl SqliteLane {
     /// Reads the file back and compares it with what the judge knows.
     pub(crate) fn differs_from_mirror(&self) -> Option<String> {
-        let keys = world(|world| Keys::of(world));
+        let keys = world(|world| Keys::of(world.judge.mirror(), &world.doubts));
         let read = || {
             let storage = self.looked_at()?;
             let mut transaction = now(storage.begin())?;
@@ -161,6 +160,21 @@ impl SqliteLane {
     }
 }
 
+/// Reads a file back that somebody has just opened, and compares it with a mirror.
+pub(super) fn differs(storage: &SqliteStorage, mirror: &Mirror) -> Option<String> {
+    let keys = Keys::of(mirror, &Doubts::default());
+    let read = || {
+        let mut transaction = now(storage.begin())?;
+        let stored = Stored::read(storage, &mut transaction, &keys);
+        now(transaction.rollback());
+        stored
+    };
+    match read() {
+        Err(error) => Some(format!("it cannot be read back: {error}")),
+        Ok(stored) => stored.differs_from(mirror),
+    }
+}
+
 /// Finds out in an open transaction which of the commits whose answer failed has been applied, and
 /// whether everything else is as the judge knows it.
 pub(super) fn settle(world: &mut World, storage: &SqliteStorage, transaction: &mut Backend) {
@@ -168,7 +182,7 @@ pub(super) fn settle(world: &mut World, storage: &SqliteStorage, transaction: &m
         return;
     }
     let recovers = std::mem::take(&mut world.doubts.recovers);
-    let keys = Keys::of(world);
+    let keys = Keys::of(world.judge.mirror(), &world.doubts);
     let stored = match hushed(|| Stored::read(storage, transaction, &keys)) {
         Ok(stored) => stored,
         Err(error) => {
