@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use serde_json::Value;
-use sluicegate::mutants::Mutant;
 
 use super::{ExhaustArguments, jobs};
 use crate::campaign::Subject;
 use crate::exhaust::graphs::Alphabet;
 use crate::exhaust::shapes::NODES_MAX;
-use crate::exhaust::{Finding, Settings, Summary, run as explore, usual_kinds};
+use crate::exhaust::{Finding, Settings, run as explore, usual_kinds};
 use crate::exit::Exit;
 use crate::failure::{Failure, FailureFile, Sighting};
 use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
@@ -46,27 +45,49 @@ pub(super) fn run(arguments: &ExhaustArguments) -> Result<Exit, String> {
     if let Ok(progress) = flows.into_inner() {
         progress.0.finish();
     }
-    print(&format!("{summary}\n"));
-    let mut exits = exits(&summary);
-    for line in write_failures(&summary.findings, arguments) {
+    let ending = Ending {
+        text: summary.to_string(),
+        figures: summary.to_json(),
+        findings: &summary.findings,
+        clean: summary.is_clean(),
+        complete: summary.complete,
+    };
+    Ok(end(arguments, &command, ending))
+}
+
+/// What a run of either lane comes to.
+struct Ending<'a> {
+    /// For whoever reads.
+    text: String,
+    /// For programs, without the head of the report.
+    figures: Value,
+    findings: &'a [Finding],
+    clean: bool,
+    complete: bool,
+}
+
+/// Prints what came of it, files the failures and writes the report.
+fn end(arguments: &ExhaustArguments, command: &str, ending: Ending<'_>) -> Exit {
+    print(&[&ending.text, "\n"].concat());
+    let mut exits = exits(&ending);
+    let mut complain_of = |why: String| {
+        complain(&["error: ", &why].concat());
+        exits.push(Exit::Environment);
+    };
+    for line in write_failures(ending.findings, arguments) {
         match line {
             Ok(file) => print(&format!("  cargo sim replay {file}\n")),
-            Err(why) => {
-                complain(&format!("error: {why}"));
-                exits.push(Exit::Environment);
-            }
+            Err(why) => complain_of(why),
         }
     }
     if let Some(path) = &arguments.json {
-        let (engine, mutant) = (settings.engine, settings.mutant);
-        let report = report(&command, LaneKind::Model, engine, mutant, summary.to_json());
+        let report = report(command, arguments, ending.figures);
         if let Err(why) = json::write(path, &report) {
-            complain(&format!("error: {why}"));
-            exits.push(Exit::Environment);
+            complain_of(why);
         }
     }
-    print(&reproduction(&command));
-    Ok(Exit::first_of(&exits))
+    print(&reproduction(command));
+    Exit::first_of(&exits)
 }
 
 fn settings(arguments: &ExhaustArguments) -> Result<Settings, String> {
@@ -121,13 +142,13 @@ fn command(arguments: &ExhaustArguments) -> String {
     line
 }
 
-fn exits(summary: &Summary) -> Vec<Exit> {
-    let seen = summary.findings.iter().filter_map(|finding| Sighting::of(&finding.outcome.end));
+fn exits(ending: &Ending<'_>) -> Vec<Exit> {
+    let seen = ending.findings.iter().filter_map(|finding| Sighting::of(&finding.outcome.end));
     let mut exits: Vec<Exit> = seen.map(|sighting| sighting.exit()).collect();
-    if !summary.is_clean() && exits.is_empty() {
+    if !ending.clean && exits.is_empty() {
         exits.push(Exit::Safety);
     }
-    if !summary.complete {
+    if !ending.complete {
         exits.push(Exit::Vacuous);
     }
     exits
@@ -155,13 +176,8 @@ fn failure_file(finding: &Finding) -> Option<(String, FailureFile)> {
 }
 
 /// The head that every report begins with, and the figures of this one.
-fn report(
-    command: &str,
-    lane: LaneKind,
-    engine: EngineKind,
-    mutant: Option<Mutant>,
-    figures: Value,
-) -> Value {
+fn report(command: &str, arguments: &ExhaustArguments, figures: Value) -> Value {
+    let ExhaustArguments { lane, engine, mutant, .. } = *arguments;
     let profile = Profile::Quick;
     let campaign = Campaign { lane, profile, engine, mutant, workload: Workload::Drawn };
     let head = json::Head::new(command, &Subject { campaign, file: None });

@@ -1,16 +1,15 @@
-//! `exhaust --lane sqlite`: from its arguments to its exit code. The universes are
+//! `exhaust --lane sqlite`: from its arguments to what came of it. The universes are
 //! `crate::exhaust::disk`'s.
 
 use std::sync::Mutex;
 
-use super::{alphabet, check, report, write_failures};
+use super::{Ending, alphabet, check, end};
 use crate::cli::{ExhaustArguments, jobs};
-use crate::exhaust::disk::{DiskSettings, DiskSummary, run as explore};
+use crate::exhaust::disk::{DiskSettings, run as explore};
 use crate::exit::Exit;
-use crate::failure::Sighting;
-use crate::plan::{EngineKind, LaneKind};
+use crate::plan::EngineKind;
 use crate::report::progress::{Goal, Progress};
-use crate::report::{complain, json, print, reproduction};
+use crate::report::{print, reproduction};
 
 pub(super) fn run(arguments: &ExhaustArguments) -> Result<Exit, String> {
     check(arguments)?;
@@ -39,28 +38,14 @@ pub(super) fn run(arguments: &ExhaustArguments) -> Result<Exit, String> {
     if let Ok(Some((progress, _))) = parts.into_inner() {
         progress.finish();
     }
-    print(&format!("{summary}\n"));
-    let mut exits = exits(&summary);
-    for line in write_failures(&summary.findings, arguments) {
-        match line {
-            Ok(file) => print(&format!("  cargo sim replay {file}\n")),
-            Err(why) => {
-                complain(&format!("error: {why}"));
-                exits.push(Exit::Environment);
-            }
-        }
-    }
-    if let Some(path) = &arguments.json {
-        let figures = summary.to_json();
-        let report =
-            report(&command, LaneKind::Sqlite, EngineKind::Sluicegate, settings.mutant, figures);
-        if let Err(why) = json::write(path, &report) {
-            complain(&format!("error: {why}"));
-            exits.push(Exit::Environment);
-        }
-    }
-    print(&reproduction(&command));
-    Ok(Exit::first_of(&exits))
+    let ending = Ending {
+        text: summary.to_string(),
+        figures: summary.to_json(),
+        findings: &summary.findings,
+        clean: summary.is_clean(),
+        complete: summary.complete,
+    };
+    Ok(end(arguments, &command, ending))
 }
 
 fn command(arguments: &ExhaustArguments) -> String {
@@ -73,16 +58,4 @@ fn command(arguments: &ExhaustArguments) -> String {
         line.push_str(" --no-memo");
     }
     line
-}
-
-fn exits(summary: &DiskSummary) -> Vec<Exit> {
-    let seen = summary.findings.iter().filter_map(|finding| Sighting::of(&finding.outcome.end));
-    let mut exits: Vec<Exit> = seen.map(|sighting| sighting.exit()).collect();
-    if !summary.is_clean() && exits.is_empty() {
-        exits.push(Exit::Safety);
-    }
-    if !summary.complete {
-        exits.push(Exit::Vacuous);
-    }
-    exits
 }
