@@ -266,6 +266,9 @@ const RARE: [FaultKind; 4] = [
     FaultKind::RequestDeleted,
     FaultKind::RequestDeleted,
 ];
+/// On a network also what lasts beyond a lease: half of its universes end before such a fault that
+/// comes late has shown anything.
+const RARE_ON_A_NETWORK: [FaultKind; 2] = [FaultKind::Pause, FaultKind::Partition];
 /// Of so many universes without a seldom kind one begins with a rare one.
 const RARE_EVERY: u64 = 3;
 
@@ -285,7 +288,7 @@ fn first_fault(
     ids_seed: u64,
     faults: &BTreeSet<FaultKind>,
     commits: Commits,
-    behind: Option<Backend>,
+    (lane, behind): (LaneKind, Option<Backend>),
 ) -> Option<FaultKind> {
     // A tail that is lost takes no damage with it: nothing is damaged there.
     let strikes = |kind: &FaultKind| commits == Commits::Synchronous || !kind.damages();
@@ -298,6 +301,8 @@ fn first_fault(
     if among.is_empty() && number.is_multiple_of(RARE_EVERY) {
         // Few universes have a file behind a server, and there what finds it busy is rare too.
         let rare = RARE.into_iter().chain(behind.map(|_| FaultKind::Busy));
+        let network = RARE_ON_A_NETWORK.into_iter().filter(|_| lane == LaneKind::Network);
+        let rare = rare.chain(network);
         among = rare.filter(|kind| faults.contains(kind) && strikes(kind)).collect();
     }
     let kinds = u64::try_from(among.len()).unwrap_or(0).max(1);
@@ -486,7 +491,7 @@ impl Campaign {
             ambushes: self.lane == LaneKind::Model && ids_seed % AMBUSHES_EVERY == 3,
             progress: ids_seed % PROGRESS_EVERY == 1 && self.engine == EngineKind::Sluicegate,
             spoils_ended: SplitMix(ids_seed ^ 0x5350_4F49_4C45_4E44).next().is_multiple_of(2),
-            first_fault: first_fault(ids_seed, &faults, commits, behind),
+            first_fault: first_fault(ids_seed, &faults, commits, (self.lane, behind)),
             faults,
             faults_max,
             delays_max: u32::MAX,
