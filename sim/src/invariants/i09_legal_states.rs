@@ -76,9 +76,13 @@ fn check_unreadable(context: &Context<'_>) -> Verdict {
     Ok(())
 }
 
-/// What cannot be read, or waits for what cannot, fails by an act of an operator alone.
+/// What cannot be read, or waits for what cannot, fails by an act of an operator alone; where it had
+/// ended, it stays as it is but for what could not be read.
 fn is_given_up(context: &Context<'_>, before: &Execution, after: &Execution) -> bool {
     let mended = context.mirror.mended().iter().any(|row| row.execution() == after.id);
+    if before.state.is_terminal() {
+        return mended && Execution { retry: after.retry, ..*before } == *after;
+    }
     let expected = Execution {
         state: State::Terminal(Outcome::Failed),
         cause: Some(Cause::Unreadable),
@@ -86,11 +90,10 @@ fn is_given_up(context: &Context<'_>, before: &Execution, after: &Execution) -> 
         lease: None,
         finished_at: after.finished_at,
         propagated: !before.has_out,
-        progress: after.progress,
         retry: after.retry,
         ..*before
     };
-    mended && !before.state.is_terminal() && expected == *after
+    mended && expected == *after
 }
 
 fn is_newborn(row: &Execution) -> bool {
@@ -282,12 +285,13 @@ fn leads_to(attempt: &Attempt, row: &Execution) -> bool {
 mod tests {
     use sluicegate::policy::{JoinPolicy, OnSatisfied};
     use sluicegate::replay::ReplayScope;
+    use sluicegate::retry::Backoff;
     use sluicegate::state::{Cause, ClosePolicy, Outcome, State};
     use sluicegate::storage::{AttemptEnd, Execution, Group, Reported};
     use sluicegate::time::Timestamp;
 
     use crate::invariants::Judge;
-    use crate::invariants::testing::{History, Story, after};
+    use crate::invariants::testing::{History, LEASE, Story, after};
     use crate::mirror::Damaged;
 
     fn submitted(tamper: impl Fn(&mut Execution)) -> Story {
@@ -431,15 +435,25 @@ mod tests {
     #[test]
     fn what_cannot_be_read_may_be_given_up() {
         let waits = || Story::chain().damaged("a", Damaged::ExecutionUnreadable);
-        for history in
-            [waits().give_up("a").ends("waiting"), waits().give_up("a").hop(&["a"]).ends("hop")]
-        {
+        let ended = || Story::chain().grant("a").complete("a", Outcome::Succeeded);
+        let anew = |row: &mut Execution| row.retry.backoff = Backoff::default();
+        for history in [
+            waits().give_up("a").ends("waiting"),
+            waits().give_up("a").hop(&["a"]).ends("hop"),
+            ended().damaged("a", Damaged::ExecutionUnreadable).alter("a", anew).ends("ended"),
+        ] {
             assert_eq!(history.judge(Judge::new().only("I9")), Ok(()));
         }
     }
 
-    fn damaged() -> [History; 4] {
+    fn damaged() -> [History; 5] {
         [
+            Story::chain()
+                .grant("a")
+                .complete("a", Outcome::Succeeded)
+                .damaged("a", Damaged::ExecutionUnreadable)
+                .alter("a", |row| row.finished_at = row.finished_at.map(|at| at + LEASE))
+                .ends("ended at another time once it was given up"),
             Story::chain()
                 .damaged("a", Damaged::ExecutionUnreadable)
                 .grant("a")
