@@ -212,7 +212,8 @@ impl Recording {
     }
 
     /// The disk as a death at that operation leaves it. It is that of a machine that has come back,
-    /// or of which one process has died; others may have shared memory mapped there, and do nothing.
+    /// or of which one process has died; others may have shared memory mapped there, and do
+    /// nothing.
     pub(crate) fn after_death(&self, moment: &Moment, death: Death) -> Disk {
         let mut disk = match death.trouble {
             Trouble::ProcessCrash => self.disk(&moment.files, &moment.memory),

@@ -69,7 +69,8 @@ impl CrashPoints {
 /// Why a crash point fails, and what strikes there.
 struct Failed {
     strike: Strike,
-    /// Others die along with the process, and the power goes after the next one has opened the file.
+    /// Others die along with the process, and the power goes once the next one has opened the
+    /// file.
     twice: bool,
     why: String,
 }

@@ -1,6 +1,6 @@
-//! Opens the file on a copy of a disk with SQLite alone, lets it recover, and says what it holds: by
-//! a hash of its pages, which costs little, or row by row. Knows nothing of flows, and never says
-//! whether that is right.
+//! Opens the file on a copy of a disk with SQLite alone, lets it recover, and says what it holds:
+//! by a hash of its pages, which costs little, or row by row. Knows nothing of flows, and never
+//! says whether that is right.
 
 use std::collections::BTreeMap;
 

@@ -76,8 +76,8 @@ fn check_unreadable(context: &Context<'_>) -> Verdict {
     Ok(())
 }
 
-/// What cannot be read, or waits for what cannot, fails by an act of an operator alone; where it had
-/// ended, it stays as it is but for what could not be read.
+/// What cannot be read, or waits for what cannot, fails by an act of an operator alone; what had
+/// ended stays as it is but for what could not be read.
 fn is_given_up(context: &Context<'_>, before: &Execution, after: &Execution) -> bool {
     let mended = context.mirror.mended().iter().any(|row| row.execution() == after.id);
     if before.state.is_terminal() {

@@ -38,8 +38,9 @@ pub struct Strike {
     pub fault: FaultKind,
     /// So many operations that it could strike go well first.
     pub after: u32,
-    /// How a power cut goes: the choices that say what of the unsynced is lost. Where the first asks
-    /// for no second, and in a crash, the second says whether half of a write that is struck is done.
+    /// How a power cut goes: the choices that say what of the unsynced is lost. Where the first
+    /// asks for no second, and in a crash, the second says whether half of a write that is struck
+    /// is done.
     pub way: [u16; 2],
 }
 
