@@ -23,7 +23,7 @@ impl Universe {
             _ => {}
         }
         let damaged = world(|world| {
-            let damaged = world.draw_damage(kind);
+            let damaged = world.draw_damage(kind, self.plan.spoils_ended);
             if damaged.is_none() {
                 world.missed(kind, point);
             }
@@ -175,7 +175,7 @@ impl World {
         Some(rows[usize::from(drawn)])
     }
 
-    fn draw_damage(&mut self, kind: FaultKind) -> Option<Damaged> {
+    fn draw_damage(&mut self, kind: FaultKind, spoils_ended: bool) -> Option<Damaged> {
         if !self.takes_damage() {
             return None;
         }
@@ -183,7 +183,7 @@ impl World {
         let rows: Vec<Damaged> = match kind {
             FaultKind::GroupDeleted => groups.map(Damaged::GroupGone).collect(),
             _ => {
-                let executions = self.damageable_executions().into_iter();
+                let executions = self.damageable_executions(spoils_ended).into_iter();
                 let executions = executions.map(Damaged::ExecutionUnreadable);
                 groups.map(Damaged::GroupUnreadable).chain(executions).collect()
             }
@@ -207,8 +207,8 @@ impl World {
         }
     }
 
-    fn damageable_executions(&self) -> Vec<ExecutionId> {
-        let damageable = |row: &&Execution| self.spoils_ended || !row.state.is_terminal();
+    fn damageable_executions(&self, spoils_ended: bool) -> Vec<ExecutionId> {
+        let damageable = |row: &&Execution| spoils_ended || !row.state.is_terminal();
         match self.backend {
             Backend::Simulated => {
                 self.database.free_executions().filter(damageable).map(|row| row.id).collect()

@@ -133,8 +133,6 @@ pub(crate) struct LateNotice {
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) backend: Backend,
-    /// Rows of what has ended are damaged too.
-    pub(crate) spoils_ended: bool,
     pub(crate) now: i64,
     pub(crate) clock_offset: i64,
     pub(crate) clock_highest: i64,
@@ -226,7 +224,6 @@ impl World {
     fn new() -> Self {
         Self {
             backend: Backend::Simulated,
-            spoils_ended: false,
             now: 0,
             clock_offset: EPOCH_US,
             clock_highest: EPOCH_US,
@@ -279,7 +276,6 @@ impl World {
         let cast = plan.cast;
         let actors = usize::from(cast.actors());
         self.backend = plan.backend();
-        self.spoils_ended = plan.spoils_ended;
         self.now = 0;
         self.clock_offset = EPOCH_US;
         self.clock_highest = EPOCH_US;

@@ -293,7 +293,57 @@ mod tests {
     pub(super) fn rejects() -> Vec<History> {
         let mut histories = wrongly_told();
         histories.extend(wrongly_done());
+        histories.extend(wrongly_progressed());
         histories
+    }
+
+    fn wrongly_progressed() -> Vec<History> {
+        let holder_of_two = Holder { attempt: 2, ..Story::chain().grant("a").holder("a") };
+        vec![
+            Story::chain()
+                .grant("a")
+                .told(Observation::Progressed { holder: holder_of_two, sequence: 1 })
+                .ends("progress of a grant that never was"),
+            expired().progress("a", 1, 1).ends("progress without a lease"),
+            expired()
+                .wait(RETRY_DELAY)
+                .grant("a")
+                .progress("a", 1, 1)
+                .ends("progress of an older attempt"),
+            Story::chain()
+                .grant("a")
+                .complete("a", Outcome::Succeeded)
+                .tamper(|commit| {
+                    let progress = Some(ProgressMark { attempt: 1, sequence: 1 });
+                    after(&mut commit.executions[0]).progress = progress;
+                })
+                .ends("progress along with the end of its lease"),
+            Story::chain()
+                .grant("a")
+                .progress("a", 1, 1)
+                .alter("a", |row| row.progress = None)
+                .ends("progress lost"),
+            Story::chain()
+                .grant("a")
+                .progress("a", 1, 1)
+                .complete("a", Outcome::Failed)
+                .damaged("a", Damaged::ExecutionUnreadable)
+                .alter("a", |row| row.progress = None)
+                .ends("progress forgotten by whoever gave it up"),
+            Story::chain()
+                .grant("a")
+                .progress("a", 1, 1)
+                .complete("a", Outcome::Failed)
+                .hop(&["a"])
+                .asks(ReplayScope::Failed)
+                .again(&["a", "b"])
+                .tamper(|commit| {
+                    let progress = Some(ProgressMark { attempt: 1, sequence: 1 });
+                    let mut rows = commit.executions.iter_mut().map(after);
+                    rows.find(|row| row.id == id("a")).unwrap().progress = progress;
+                })
+                .ends("progress kept by a replay"),
+        ]
     }
 
     fn wrongly_done() -> Vec<History> {
@@ -350,49 +400,6 @@ mod tests {
             Story::chain()
                 .told(Observation::LetGoOn { ended: 1 })
                 .ends("reaped because the clock has stepped"),
-            Story::chain()
-                .grant("a")
-                .told(Observation::Progressed { holder: holder_of_two, sequence: 1 })
-                .ends("progress of a grant that never was"),
-            expired().progress("a", 1, 1).ends("progress without a lease"),
-            expired()
-                .wait(RETRY_DELAY)
-                .grant("a")
-                .progress("a", 1, 1)
-                .ends("progress of an older attempt"),
-            Story::chain()
-                .grant("a")
-                .complete("a", Outcome::Succeeded)
-                .tamper(|commit| {
-                    let progress = Some(ProgressMark { attempt: 1, sequence: 1 });
-                    after(&mut commit.executions[0]).progress = progress;
-                })
-                .ends("progress along with the end of its lease"),
-            Story::chain()
-                .grant("a")
-                .progress("a", 1, 1)
-                .alter("a", |row| row.progress = None)
-                .ends("progress lost"),
-            Story::chain()
-                .grant("a")
-                .progress("a", 1, 1)
-                .complete("a", Outcome::Failed)
-                .damaged("a", Damaged::ExecutionUnreadable)
-                .alter("a", |row| row.progress = None)
-                .ends("progress forgotten by whoever gave it up"),
-            Story::chain()
-                .grant("a")
-                .progress("a", 1, 1)
-                .complete("a", Outcome::Failed)
-                .hop(&["a"])
-                .asks(ReplayScope::Failed)
-                .again(&["a", "b"])
-                .tamper(|commit| {
-                    let progress = Some(ProgressMark { attempt: 1, sequence: 1 });
-                    let mut rows = commit.executions.iter_mut().map(after);
-                    rows.find(|row| row.id == id("a")).unwrap().progress = progress;
-                })
-                .ends("progress kept by a replay"),
             expired()
                 .grant("a")
                 .complete("a", Outcome::Succeeded)
