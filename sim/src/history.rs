@@ -65,6 +65,9 @@ pub struct Commit {
     pub closed_at_clock: Vec<FlowKey>,
     /// Flows that had been cancelled already when the claim statement of this transaction began.
     pub closed_at_claim: Vec<FlowKey>,
+    /// Executions that had been skipped already when this transaction last read how the executions
+    /// of a flow stand.
+    pub skipped_at_look: Vec<ExecutionId>,
     /// Flows that a replay has opened again since this transaction first read the clock, other than
     /// by itself.
     pub reopened: Vec<FlowKey>,

@@ -24,6 +24,7 @@ impl Database {
         commit.flow_changes.extend(state.flow_changes.iter().map(|change| change.1));
         commit.closed_at_clock.extend_from_slice(&state.closed_at_clock);
         commit.closed_at_claim.extend_from_slice(&state.closed_at_claim);
+        commit.skipped_at_look.extend_from_slice(&state.skipped_at_look);
         commit.reopened.extend_from_slice(&state.reopened);
         let new = std::mem::take(&mut state.flow_changes);
         let taken = std::mem::take(&mut state.taken_changes);
@@ -198,5 +199,6 @@ fn clear(commit: &mut Commit) {
     commit.flow_changes.clear();
     commit.closed_at_clock.clear();
     commit.closed_at_claim.clear();
+    commit.skipped_at_look.clear();
     commit.reopened.clear();
 }

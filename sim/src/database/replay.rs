@@ -2,6 +2,7 @@
 
 use sluicegate::identity::FlowKey;
 use sluicegate::replay::Standing;
+use sluicegate::state::{Outcome, State};
 use sluicegate::storage::{Edge, EdgeKey, Resolution, Result};
 
 use super::Database;
@@ -21,13 +22,19 @@ impl Database {
             let rows = entries.filter_map(|entry| db.executions.visible(entry.1, session));
             let rows = rows.map(|member| &member.execution);
             let own = rows.filter(|row| row.flow_key() == *flow);
-            own.map(|row| Standing {
-                id: row.id,
-                state: row.state,
-                cause: row.cause,
-                incarnation: row.incarnation,
-            })
-            .collect()
+            let standings: Vec<Standing> = own
+                .map(|row| Standing {
+                    id: row.id,
+                    state: row.state,
+                    cause: row.cause,
+                    incarnation: row.incarnation,
+                })
+                .collect();
+            let skipped = |one: &&Standing| one.state == State::Terminal(Outcome::Skipped);
+            let seen = &mut db.session_mut(session).skipped_at_look;
+            seen.clear();
+            seen.extend(standings.iter().filter(skipped).map(|one| one.id));
+            standings
         })
     }
 

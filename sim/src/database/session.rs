@@ -1,6 +1,6 @@
 //! Sessions: what an open transaction holds, and the progress of a statement that may pause.
 
-use sluicegate::identity::FlowKey;
+use sluicegate::identity::{ExecutionId, FlowKey};
 use sluicegate::storage::{ChangeId, EventId};
 use sluicegate::time::Timestamp;
 
@@ -83,6 +83,8 @@ pub(super) struct Session {
     pub(super) closed_at_clock: Vec<FlowKey>,
     /// Flows that were cancelled when its claim statement began.
     pub(super) closed_at_claim: Vec<FlowKey>,
+    /// Executions that were skipped when it last read how those of a flow stand.
+    pub(super) skipped_at_look: Vec<ExecutionId>,
     /// Flows that another transaction has opened again since it first read the clock.
     pub(super) reopened: Vec<FlowKey>,
     /// Flow changes that it inserted.
@@ -100,6 +102,7 @@ impl Session {
         self.highest = None;
         self.closed_at_clock.clear();
         self.closed_at_claim.clear();
+        self.skipped_at_look.clear();
         self.reopened.clear();
         self.flow_changes.clear();
         self.taken_changes.clear();

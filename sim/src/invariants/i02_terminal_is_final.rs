@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use sluicegate::identity::ExecutionId;
 use sluicegate::replay::ReplayScope;
+use sluicegate::state::{Cause, Outcome, State};
 use sluicegate::storage::{Execution, Request};
 use uuid::Uuid;
 
@@ -62,7 +63,8 @@ fn named(row: &Request) -> Option<BTreeSet<Uuid>> {
 }
 
 /// Executions elsewhere may have ended since the replay looked, so that of what failed only a part
-/// can be asked for; but what follows from that part is asked for as well.
+/// can be asked for; but what follows from that part is asked for as well. That is locked by then,
+/// but for what ran and was skipped by its handler meanwhile: this comes after the replay.
 fn check_set(context: &Context<'_>, again: &BTreeSet<ExecutionId>, asked: &Asked) -> Verdict {
     let rows = context.mirror.executions().iter().filter(|row| row.flow_key() == asked.flow);
     let lives: Vec<Life> = rows.map(|row| life_before(context, row)).collect();
@@ -77,7 +79,16 @@ fn check_set(context: &Context<'_>, again: &BTreeSet<ExecutionId>, asked: &Asked
         return Err(format!("{id} starts again, and {:?} does not hold it", asked.scope));
     }
     let missing = match asked.scope {
-        ReplayScope::Failed => must_start_again(again, &lives, &edges),
+        ReplayScope::Failed => {
+            let meanwhile = |life: &Life| {
+                life.state == State::Terminal(Outcome::Skipped)
+                    && life.cause == Some(Cause::Handler)
+                    && !context.commit.skipped_at_look.contains(&life.id)
+            };
+            let looked_at: Vec<Life> =
+                lives.iter().copied().filter(|life| !meanwhile(life)).collect();
+            must_start_again(again, &looked_at, &edges)
+        }
         ReplayScope::From(_) | ReplayScope::All => expected.difference(again).next().copied(),
     };
     match missing {
@@ -109,6 +120,7 @@ fn check_told(hearing: &Hearing<'_>) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate::policy::{AcceptSet, JoinPolicy};
     use sluicegate::replay::ReplayScope;
     use sluicegate::state::{Cause, Outcome, State};
 
@@ -130,6 +142,7 @@ mod tests {
             ended().alter("a", |row| row.propagated = false).ends("not propagated again"),
             failed().again(&["a", "b"]).ends("started again, and nobody asked"),
             failed().asks(ReplayScope::Failed).again(&["a"]).ends("what waits for it is left"),
+            skips_itself().asks(ReplayScope::Failed).again(&["a"]).ends("a seen skip is left"),
             failed().asks(ReplayScope::All).again(&["a"]).ends("not all of all"),
             failed().asks(ReplayScope::From(id("b"))).again(&["a", "b"]).ends("above its scope"),
             done().asks(ReplayScope::Failed).again(&["a", "b"]).ends("what succeeded starts again"),
@@ -145,6 +158,25 @@ mod tests {
                 .ends("an incarnation passed over"),
             replayed().told(Story::replayed(&["a"])).ends("told another set"),
         ]
+    }
+
+    /// a has failed, and b, which runs after it in any case, has been skipped by its handler.
+    fn skips_itself() -> Story {
+        Story::flow(&[("a", "b", AcceptSet::ON_DONE)], JoinPolicy::AllOf)
+            .grant("a")
+            .complete("a", Outcome::Failed)
+            .hop(&["a"])
+            .grant("b")
+            .complete("b", Outcome::Skipped)
+    }
+
+    #[test]
+    fn what_its_handler_skipped_after_the_replay_had_looked_comes_after_the_replay() {
+        let replayed = skips_itself().asks(ReplayScope::Failed).again(&["a"]);
+        let unseen = replayed.tamper(|commit| commit.skipped_at_look.clear());
+        assert_eq!(unseen.ends("skipped meanwhile").judge(Judge::new()), Ok(()));
+        let both = skips_itself().asks(ReplayScope::Failed).again(&["a", "b"]);
+        assert_eq!(both.ends("seen in time").judge(Judge::new()), Ok(()));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The rows that a transaction touched, read back before it commits.
 
 use sluicegate::identity::{ExecutionId, FlowKey};
-use sluicegate::state::ClosePolicy;
+use sluicegate::state::{ClosePolicy, Outcome, State};
 use sluicegate::storage::{
-    Edge, EdgeFlip, EventId, EventPosition, Flow, Position, Resolution, Result, Transaction,
+    Edge, EdgeFlip, EventId, EventPosition, Execution, Flow, Position, Resolution, Result,
+    Transaction,
 };
 
 use super::{Backend, Touched, now};
@@ -22,10 +23,15 @@ pub(super) fn read_back(world: &mut World, backend: &mut Backend, touched: &Touc
     // Its transactions come one after the other: what was closed before a claim commits was closed
     // before it began.
     let closed: Vec<FlowKey> = mirror.flows().iter().filter(closed).map(|flow| flow.key).collect();
+    // So was what had been skipped before a replay commits.
+    let skipped = |row: &&Execution| row.state == State::Terminal(Outcome::Skipped);
+    let skipped = mirror.executions().iter().filter(skipped).map(|row| row.id);
+    let replays = !touched.requests.is_empty();
     let mut rows = Commit {
         clock: touched.clock,
         closed_at_clock: closed.clone(),
         closed_at_claim: closed,
+        skipped_at_look: skipped.filter(|_| replays).collect(),
         ..Commit::default()
     };
     for row in &touched.flows {

@@ -3,7 +3,7 @@
 use sluicegate::policy::Decision;
 use sluicegate::replay::ReplayScope;
 use sluicegate::state::{Outcome, State};
-use sluicegate::storage::{Flow, Request, RequestKey, Resolution, Summary};
+use sluicegate::storage::{Execution, Flow, Request, RequestKey, Resolution, Summary};
 use sluicegate::summary::FlowStatus;
 
 use super::{Story, flow_key, id, new, request};
@@ -31,7 +31,9 @@ impl Story {
     /// Request 6 starts these again and opens the flow. Their joins are decided by upstreams that
     /// are not among them and have ended; none of that may skip one of them.
     pub(crate) fn again(self, names: &[&str]) -> Story {
-        let mut commit = Commit::default();
+        let skipped = |row: &&Execution| row.state == State::Terminal(Outcome::Skipped);
+        let skipped = self.mirror.executions().iter().filter(skipped).map(|row| row.id);
+        let mut commit = Commit { skipped_at_look: skipped.collect(), ..Commit::default() };
         let among = |execution| names.iter().any(|name| id(name) == execution);
         for name in names {
             let mut group = self.mirror.group(id(name)).copied();
@@ -45,6 +47,8 @@ impl Story {
                 if let Some(outcome) = upstream.state.outcome().filter(|_| !among(upstream.id)) {
                     after.resolution = oracle::resolve(edge.accepts, outcome);
                     after.upstream_incarnation = Some(upstream.incarnation);
+                } else {
+                    after.input = None;
                 }
                 if let Some(group) = &mut group {
                     group.satisfied += u32::from(after.resolution == Resolution::Satisfied);
