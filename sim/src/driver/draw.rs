@@ -2,6 +2,7 @@
 
 use crate::driver::world::World;
 use crate::faults::{FaultKind, Point};
+use crate::plan::Backend;
 use crate::tape::{Chance, Site};
 
 /// So much likelier the first fault of a universe is at each point on a network.
@@ -36,6 +37,8 @@ impl World {
         }
         let chance = match point {
             Point::Statement(_) => Chance::Of(self.odds.fault),
+            // Whoever writes waits for a file's writer, time and again.
+            Point::Wait(_) if self.backend == Backend::Sqlite => Chance::Of(self.odds.fault),
             Point::Wait(_) | Point::Await | Point::Notice | Point::Heal => {
                 Chance::Of(self.odds.wait)
             }

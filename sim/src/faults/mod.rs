@@ -57,7 +57,7 @@ enum Lanes {
 faults! {
     Crash "crash" Every "the actor is killed before a statement";
     CrashAfter "crash_after" Every "the actor is killed after a statement, before its answer";
-    CrashWaiting "crash_waiting" Model "the actor is killed while it waits for a row lock";
+    CrashWaiting "crash_waiting" Every "the actor is killed while it waits for a lock, or a writer";
     CrashAwait "crash_await" Every "the actor is killed while it waits for time to pass";
     LingeringSession "lingering_session" Server "the actor is killed, its session keeps its locks";
     DatabaseCrash "database_crash" Server "the database crashes and recovers; all sessions end";
@@ -347,13 +347,8 @@ mod tests {
         for kind in [FaultKind::LingeringSession, FaultKind::DatabaseCrash, FaultKind::Partition] {
             assert!(suffers(kind), "{kind:?}");
         }
-        assert!(suffers(FaultKind::Busy));
-        for kind in [
-            FaultKind::CrashWaiting,
-            FaultKind::Deadlock,
-            FaultKind::StuckGroup,
-            FaultKind::GroupDeleted,
-        ] {
+        assert!(suffers(FaultKind::Busy) && suffers(FaultKind::CrashWaiting));
+        for kind in [FaultKind::Deadlock, FaultKind::StuckGroup, FaultKind::GroupDeleted] {
             assert!(!suffers(kind), "{kind:?}");
         }
         assert!(!FaultKind::of_the_disk().any(suffers));
