@@ -197,6 +197,10 @@ pub struct Plan {
     /// Rows of what has ended are damaged too. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spoils_ended: bool,
+    /// Actors look only where they find something to do, not after whatever has happened. Follows
+    /// from the seed, not from a choice.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sparing: bool,
     /// The feed tells of leases that are granted and extended, and which kinds of events its
     /// subscribers want. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -491,6 +495,7 @@ impl Campaign {
             ambushes: self.lane == LaneKind::Model && ids_seed % AMBUSHES_EVERY == 3,
             progress: ids_seed % PROGRESS_EVERY == 1 && self.engine == EngineKind::Sluicegate,
             spoils_ended: SplitMix(ids_seed ^ 0x5350_4F49_4C45_4E44).next().is_multiple_of(2),
+            sparing: !SplitMix(ids_seed ^ 0x5350_4152_494E_4700).next().is_multiple_of(4),
             first_fault: first_fault(ids_seed, &faults, commits, (self.lane, behind)),
             faults,
             faults_max,

@@ -14,6 +14,7 @@ pub(crate) mod sequencer;
 pub(crate) mod subscriber;
 pub(crate) mod worker;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,18 +146,22 @@ pub(crate) fn choose(site: Site, arity: u16, chance: Chance) -> u16 {
     })
 }
 
-/// One turn of an actor of that role.
-pub(crate) async fn turn<S: Storage>(role: Role, stage: Stage<S>) -> Progress {
+/// A turn under way.
+pub(crate) type Turn = Pin<Box<dyn Future<Output = Progress>>>;
+
+/// One turn of an actor of that role. Each role has a box of its own size: there are many turns,
+/// and most are of roles that need little room.
+pub(crate) fn turn<S: Storage + 'static>(role: Role, stage: Stage<S>) -> Turn {
     match role {
-        Role::Client => client::turn(&stage).await,
-        Role::Worker => worker::turn(&stage).await,
-        Role::Dispatcher => dispatcher::turn(&stage).await,
-        Role::Reconciler => reconciler::turn(&stage).await,
-        Role::Operator => operator::turn(&stage).await,
-        Role::Projector => projector::turn(&stage).await,
-        Role::Sequencer => sequencer::turn(&stage).await,
-        Role::Subscriber => subscriber::turn(&stage).await,
-        Role::Resumer => resumer::turn(&stage).await,
-        Role::Extender => extender::turn(&stage).await,
+        Role::Client => Box::pin(async move { client::turn(&stage).await }),
+        Role::Worker => Box::pin(async move { worker::turn(&stage).await }),
+        Role::Dispatcher => Box::pin(async move { dispatcher::turn(&stage).await }),
+        Role::Reconciler => Box::pin(async move { reconciler::turn(&stage).await }),
+        Role::Operator => Box::pin(async move { operator::turn(&stage).await }),
+        Role::Projector => Box::pin(async move { projector::turn(&stage).await }),
+        Role::Sequencer => Box::pin(async move { sequencer::turn(&stage).await }),
+        Role::Subscriber => Box::pin(async move { subscriber::turn(&stage).await }),
+        Role::Resumer => Box::pin(async move { resumer::turn(&stage).await }),
+        Role::Extender => Box::pin(async move { extender::turn(&stage).await }),
     }
 }

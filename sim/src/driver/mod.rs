@@ -15,6 +15,7 @@ pub mod statement;
 pub(crate) mod strike;
 pub mod tally;
 pub mod trace;
+pub(crate) mod turns;
 pub mod universe;
 pub mod world;
 

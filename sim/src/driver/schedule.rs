@@ -4,11 +4,11 @@
 use std::task::{Context, Poll, Waker};
 
 use sluicegate::storage::{Contention, StorageError};
-use sluicegate::time::Timestamp;
 
 use crate::actors::{Progress, Role};
 use crate::driver::strike::Struck;
 use crate::driver::tally::Sometimes;
+use crate::driver::turns::POLL_US;
 use crate::driver::universe::{End, Life, Universe, id};
 use crate::driver::world::{
     LOCK_TIMEOUT_US, Pending, Permit, SESSION_LIMIT_US, STATEMENT_US, Standing, World, world,
@@ -21,12 +21,6 @@ use crate::tape::{Chance, Site};
 /// Beside a damaged row the rest has gone as far as it can after so much virtual time without a
 /// commit: longer than any lease, delay, pause of an actor, or pause of a row that fails.
 const DAMAGED_QUIET_US: i64 = 120_000_000;
-/// Virtual time between two turns of an actor that polls.
-const POLL_US: i64 = 1_000_000;
-/// Virtual time after which a failed turn is tried again.
-const RETRY_US: i64 = 50_000;
-/// The stale threshold of the reconciler: sigma of SPEC 10.
-pub(crate) const SIGMA_US: i64 = 1_000_000;
 /// A universe of this lane has at most so many actors.
 const ACTORS_MAX: usize = 64;
 
@@ -180,8 +174,7 @@ impl Universe {
         let actor = &self.actors[index];
         let polls = matches!(actor.role, Role::Dispatcher | Role::Reconciler | Role::Projector);
         let idle = polls && actor.op.is_none() && !actor.off && !actor.done;
-        let unseen =
-            actor.seen != world.news.watched_by(actor.role) && actor.asleep_until <= world.now;
+        let unseen = world.has_news(actor.role, actor.seen) && actor.asleep_until <= world.now;
         idle && unseen && !self.can_go_on(world, index)
     }
 
@@ -215,9 +208,7 @@ impl Universe {
             | Role::Subscriber
             | Role::Resumer => false,
             // Only commits that wrote wake an idle actor.
-            Role::Worker => {
-                actor.seen != world.news.watched_by(actor.role) && actor.next_at == i64::MAX
-            }
+            Role::Worker => actor.next_at == i64::MAX && world.has_news(actor.role, actor.seen),
             Role::Dispatcher => slot.noticed,
         };
         woken || actor.next_at <= world.now
@@ -324,27 +315,13 @@ impl Universe {
         let mut context = Context::from_waker(Waker::noop());
         let Poll::Ready(progress) = op.as_mut().poll(&mut context) else { return };
         actor.op = None;
-        // A worker polls; here it sleeps until something changes, or it tries again what it left
-        // alone.
         let again = actor.life.as_ref().filter(|_| actor.role == Role::Worker);
         let again = again.and_then(Life::tries_again_in);
         world(|world| {
-            let again = again.map_or(i64::MAX, |us| world.now.saturating_add(us));
             world.slots[index].pending = None;
             world.slots[index].stood_still = false;
             world.trace.ended(world.now, id(index), progress != Progress::Failed);
-            let damaged = !world.judge.mirror().damaged().is_empty();
-            actor.next_at = match progress {
-                Progress::Worked => world.now,
-                Progress::Failed if damaged => world.now + POLL_US,
-                // What fails although nothing has changed is tried again less and less often.
-                Progress::Failed if actor.seen == world.news.watched_by(actor.role) => {
-                    world.now + POLL_US
-                }
-                Progress::Failed => world.now + RETRY_US,
-                Progress::Idle => idle_until(actor.role, actor.seen, world).min(again),
-                Progress::Done => i64::MAX,
-            };
+            actor.next_at = world.next_turn(actor.role, actor.seen, progress, again);
             actor.done |= progress == Progress::Done;
         });
         if progress == Progress::Done {
@@ -417,10 +394,10 @@ impl Universe {
                 if actor.op.is_some() || actor.done || actor.off {
                     continue;
                 }
-                if actor.seen != world.news.watched_by(actor.role) {
+                if world.has_news(actor.role, actor.seen) {
                     actor.next_at = actor.next_at.min(world.now + POLL_US);
                 } else if matches!(actor.role, Role::Worker | Role::Reconciler) {
-                    let next = world.next_interesting(actor.began_at);
+                    let next = world.next_interesting(actor.role, actor.began_at);
                     actor.next_at = actor.next_at.min(next.unwrap_or(i64::MAX));
                 }
             }
@@ -458,17 +435,6 @@ impl Universe {
     }
 }
 
-/// When an idle actor looks again of its own accord; never, if it has seen everything.
-fn idle_until(role: Role, seen: u64, world: &World) -> i64 {
-    match role {
-        Role::Client | Role::Worker => i64::MAX,
-        // One that is idle has not heard of a flow yet.
-        Role::Operator | Role::Extender => world.now + POLL_US,
-        _ if seen == world.news.watched_by(role) => i64::MAX,
-        _ => world.now + POLL_US,
-    }
-}
-
 impl World {
     /// True if the actor's statement waits for something that another session holds.
     pub(crate) fn is_blocked(&self, index: usize) -> bool {
@@ -497,37 +463,8 @@ impl World {
     }
 
     /// The next thing that happens by itself: a lingering session ends, a late notification comes.
-    fn next_event(&self) -> Option<i64> {
+    pub(crate) fn next_event(&self) -> Option<i64> {
         let lingering = self.lingering.iter().map(|lingering| lingering.until);
         lingering.chain(self.late.iter().map(|late| late.at)).min()
-    }
-
-    /// The next instant at which a committed row can be acted on that could not be when somebody
-    /// looked at it last, in virtual time; it may have passed.
-    pub(crate) fn next_interesting(&self, began_at: Timestamp) -> Option<i64> {
-        // A clock that has stepped back since makes the past interesting again.
-        let after = began_at.min(self.storage_now());
-        let mut next: Option<Timestamp> = None;
-        let mut consider = |at: Option<Timestamp>| {
-            if let Some(at) = at.filter(|at| *at > after) {
-                next = Some(next.map_or(at, |next| next.min(at)));
-            }
-        };
-        for row in self.judge.mirror().executions() {
-            match row.state {
-                sluicegate::state::State::Ready => consider(Some(row.not_before)),
-                state if state.is_terminal() => {
-                    if !row.propagated {
-                        let stale = row.finished_at.map(|at| Timestamp(at.0 + SIGMA_US));
-                        consider(stale);
-                    }
-                    continue;
-                }
-                _ => {}
-            }
-            consider(row.attempt_over_at());
-            consider(row.deadline);
-        }
-        next.map(|at| at.0 - self.clock_offset)
     }
 }

@@ -2,7 +2,6 @@
 //! in two parts that must drain each alone.
 
 use crate::actors::reaping::Reaping;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,10 +9,10 @@ use sluicegate::flow::{Additions, Limits, ValidFlow};
 use sluicegate::mutants::Mutant;
 use sluicegate::storage::Storage;
 use sluicegate::storage::boxed::BoxStorage;
-use sluicegate::time::Timestamp;
+use sluicegate::time::{Timestamp, micros};
 use sluicegate::{Engine, Settings};
 
-use crate::actors::{self, Progress, Role, Stage, Sweeps};
+use crate::actors::{self, Role, Stage, Sweeps, Turn};
 use crate::driver::phases::Part;
 use crate::driver::ranks::Ranks;
 use crate::driver::sqlite_lane::SqliteLane;
@@ -65,8 +64,6 @@ pub struct Outcome {
     pub bounds: String,
 }
 
-pub(crate) type Op = Pin<Box<dyn Future<Output = Progress>>>;
-
 /// The engine of a process: what it remembers goes with it. Where the storage takes its time, a box
 /// in front of it costs nothing, and the engine is compiled once for all of those.
 pub(crate) enum Life {
@@ -75,23 +72,27 @@ pub(crate) enum Life {
 }
 
 impl Life {
-    /// The time until the process tries again the first of the rows that it left alone, in
-    /// microseconds; nothing if it tries them all by now.
     pub(crate) fn tries_again_in(&self) -> Option<i64> {
-        let failing = match self {
-            Life::Model(engine) => engine.failing(),
-            Life::Boxed(engine) => engine.failing(),
-        };
-        let left = failing.iter().map(|row| row.retry_in).filter(|left| !left.is_zero()).min()?;
-        Some(i64::try_from(left.as_micros()).unwrap_or(i64::MAX).saturating_add(1))
+        match self {
+            Life::Model(engine) => tries_again_in(engine),
+            Life::Boxed(engine) => tries_again_in(engine),
+        }
     }
+}
+
+/// The time until a process tries again the first of the rows that it left alone, in microseconds;
+/// nothing if it tries them all by now.
+pub(crate) fn tries_again_in<S: Storage>(engine: &Engine<S, SimEnvironment>) -> Option<i64> {
+    let failing = engine.failing();
+    let left = failing.iter().map(|row| row.retry_in).filter(|left| !left.is_zero()).min()?;
+    Some(micros(left).saturating_add(1))
 }
 
 /// One actor, as the driver sees it.
 pub(crate) struct Actor {
     pub(crate) role: Role,
     pub(crate) nth: u8,
-    pub(crate) op: Option<Op>,
+    pub(crate) op: Option<Turn>,
     /// Its process, from its first turn to its end.
     pub(crate) life: Option<Life>,
     /// What it watches stood so when its last turn began.
@@ -294,14 +295,14 @@ impl Universe {
             world(|world| world.reaping[index] = Reaping::default());
         }
         let actor = id(index);
-        let (op, life): (Op, Life) = match &self.stores {
+        let (op, life): (Turn, Life) = match &self.stores {
             Stores::Model => {
                 let engine = match life {
                     Some(Life::Model(engine)) => engine,
                     _ => self.engine(index, ModelStorage { actor }),
                 };
                 let turn = actors::turn(role, self.stage(index, engine.clone()));
-                (Box::pin(turn), Life::Model(engine))
+                (turn, Life::Model(engine))
             }
             Stores::Sqlite(lane) => {
                 let engine = match life {
@@ -309,7 +310,7 @@ impl Universe {
                     _ => self.engine(index, BoxStorage::new(lane.storage(actor))),
                 };
                 let turn = actors::turn(role, self.stage(index, engine.clone()));
-                (Box::pin(turn), Life::Boxed(engine))
+                (turn, Life::Boxed(engine))
             }
         };
         let actor = &mut self.actors[index];

@@ -19,11 +19,12 @@ use crate::driver::sqlite_lane::Doubts;
 use crate::driver::statement::Sleep;
 use crate::driver::tally::{Sometimes, Tally};
 use crate::driver::trace::Trace;
+use crate::driver::turns::Sparing;
 use crate::faults::{FaultKind, Point, Strikes};
 use crate::history::{ActorId, Commit, Observation};
 use crate::invariants::{Judge, Violation};
 use crate::mirror::Mirror;
-use crate::network::Net;
+use crate::network::{Net, Timer};
 use crate::plan::{Backend, Commits, EngineKind, Plan};
 use crate::random::SplitMix;
 use crate::tape::{Site, Tape};
@@ -167,6 +168,8 @@ pub(crate) struct World {
     pub(crate) faults_on: bool,
     pub(crate) odds: crate::plan::Odds,
     pub(crate) counting: bool,
+    /// Actors look only where they find something.
+    pub(crate) sparing: Option<Sparing>,
     pub(crate) judge: Judge,
     /// The protocol that the judge is set up for.
     pub(crate) judged: (EngineKind, bool),
@@ -248,6 +251,7 @@ impl World {
             faults_on: false,
             odds: crate::plan::Odds { schedule: 0, fault: 0, wait: 0, outcome: 0 },
             counting: false,
+            sparing: None,
             judge: Judge::new(),
             judged: (EngineKind::Sluicegate, true),
             commit: Commit::default(),
@@ -310,6 +314,7 @@ impl World {
         self.faults_on = true;
         self.odds = plan.odds;
         self.counting = plan.counting;
+        self.sparing = plan.sparing.then_some(Sparing { prunes: plan.prunes });
         let judged = (plan.engine, plan.cast.projectors > 0);
         if self.judged != judged {
             self.judged = judged;
@@ -429,7 +434,6 @@ impl World {
 
     /// Hands an observation to the judge.
     pub(crate) fn observe(&mut self, actor: ActorId, observation: &Observation) {
-        self.read_network_clock();
         self.trace.observe(self.now, actor, observation);
         let asked = matches!(observation, Observation::ReplayAsked { .. });
         if self.slots[usize::from(actor)].answer == Answer::MayBeLost && !asked {
@@ -484,10 +488,7 @@ pub struct SimEnvironment {
 impl Environment for SimEnvironment {
     fn wall_clock(&self) -> Timestamp {
         let skew = |world: &World| world.skews[usize::from(self.actor)];
-        world(|world| {
-            world.read_network_clock();
-            Timestamp(world.storage_now().0 + skew(world))
-        })
+        world(|world| Timestamp(world.storage_now().0 + skew(world)))
     }
 
     fn random(&self) -> u64 {
@@ -495,17 +496,14 @@ impl Environment for SimEnvironment {
     }
 
     fn monotonic(&self) -> std::time::Duration {
-        world(|world| {
-            world.read_network_clock();
-            std::time::Duration::from_micros(world.now.unsigned_abs())
-        })
+        world(|world| std::time::Duration::from_micros(world.now.unsigned_abs()))
     }
 
     async fn sleep(&self, duration: std::time::Duration) {
         let on_network =
             world(|world| world.network.is_some() && !world.slots[usize::from(self.actor)].dead);
         match on_network {
-            true => tokio::time::sleep(duration).await,
+            true => Timer::after(duration).await,
             false => Sleep::new(self.actor, duration).await,
         }
     }

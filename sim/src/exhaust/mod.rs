@@ -149,6 +149,7 @@ impl Settings {
             progress: false,
             ambushes: false,
             spoils_ended: false,
+            sparing: false,
             leases: None,
             behind: None,
             disk: None,

@@ -3,28 +3,21 @@
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
-use std::time::Duration;
 
 use sluicegate::storage::boxed::BoxStorage;
 
 use super::remote::RemoteStorage;
+use super::time;
 use crate::actors::reaping::Reaping;
 use crate::actors::{self, Progress, Role, Stage};
 use crate::driver::Universe;
-use crate::driver::universe::id;
+use crate::driver::universe::{id, tries_again_in};
 use crate::driver::world::{Slot, World, world};
 use crate::history::ActorId;
 use crate::panics::guarded;
 
 /// The hosts beside the database's; each costs time at every tick, and so does each pair of them.
 pub(super) const NAMES: [&str; 5] = ["client", "worker-1", "worker-2", "keeper-1", "keeper-2"];
-
-/// The wait of one that found nothing to do.
-const POLL: Duration = Duration::from_secs(1);
-/// The wait of one that failed.
-const RETRY: Duration = Duration::from_millis(100);
-/// How often a dispatcher looks whether a notification has come.
-const LISTEN: Duration = Duration::from_millis(100);
 
 /// The host of an actor: two of a role that does the work are never on one.
 pub(super) fn place(role: Role, nth: u8) -> usize {
@@ -64,6 +57,7 @@ pub(super) fn start(
             world(|world| {
                 world.slots[index] = Slot::default();
                 world.reaping[index] = Reaping::default();
+                world.net().resting[index] = None;
             });
             let storage = BoxStorage::new(RemoteStorage::new(id(index)));
             let engine = universe.engine(index, storage);
@@ -82,47 +76,35 @@ pub(super) fn start(
 /// One turn after the other.
 async fn live(index: usize, role: Role, stage: Stage<BoxStorage>) {
     loop {
-        world(|world| {
-            world.read_network_clock();
-            world.slots[index].noticed = false;
+        let looked = world(|world| {
             world.trace.began(world.now, id(index));
+            world.looks(index, role)
         });
-        let began_at = world(|world| world.now);
         let progress = actors::turn(role, stage.clone()).await;
         world(|world| {
-            world.read_network_clock();
             world.slots[index].stood_still = false;
             world.trace.ended(world.now, id(index), progress != Progress::Failed);
-            let rested = matches!(progress, Progress::Idle | Progress::Done);
-            world.rest(index, rested.then_some(began_at));
         });
         match progress {
-            Progress::Worked => tokio::task::yield_now().await,
-            Progress::Failed => tokio::time::sleep(RETRY).await,
-            Progress::Idle if role == Role::Dispatcher => listen(index).await,
-            Progress::Idle => tokio::time::sleep(POLL).await,
+            Progress::Worked | Progress::Failed | Progress::Idle => {
+                time::rest(index, looked, progress, tries_again_in(&stage.engine)).await;
+            }
             Progress::Done => return world(|world| world.done(index, role)),
         }
-    }
-}
-
-/// Waits for a notification, or for the time to look anyway.
-async fn listen(index: usize) {
-    let mut left = POLL;
-    while !left.is_zero() && !world(|world| world.slots[index].noticed) {
-        tokio::time::sleep(LISTEN).await;
-        left = left.saturating_sub(LISTEN);
     }
 }
 
 /// A task whose panic ends the universe, with its words.
 pub(super) async fn contained(task: impl Future<Output = ()>) {
     let mut task = Box::pin(task);
-    poll_fn(|context| match guarded(|| task.as_mut().poll(context)) {
-        Ok(polled) => polled,
-        Err(said) => {
-            world(|world| world.panicked(said));
-            Poll::Ready(())
+    poll_fn(|context| {
+        world(World::polled);
+        match guarded(|| task.as_mut().poll(context)) {
+            Ok(polled) => polled,
+            Err(said) => {
+                world(|world| world.panicked(said));
+                Poll::Ready(())
+            }
         }
     })
     .await;
@@ -138,13 +120,6 @@ impl World {
         let Some(net) = &mut self.network else { return };
         if !std::mem::replace(&mut net.done[index], true) && role == Role::Client {
             self.clients_left = self.clients_left.saturating_sub(1);
-        }
-    }
-
-    /// An actor found nothing to do, from then on, or did something.
-    fn rest(&mut self, index: usize, from: Option<i64>) {
-        if let Some(net) = &mut self.network {
-            net.rested_at[index] = from;
         }
     }
 }

@@ -11,9 +11,10 @@ mod server;
 mod state;
 #[cfg(test)]
 mod tests;
+mod time;
 mod wire;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use turmoil::{Builder, Sim};
@@ -28,6 +29,7 @@ use crate::tape::{Chance, Site};
 
 pub(crate) use state::Net;
 use state::{Disturbance, Order};
+pub(crate) use time::Timer;
 
 /// The host of the database.
 const DATABASE: &str = "database";
@@ -46,8 +48,8 @@ const RESTART_US: i64 = 400_000;
 const STEP_US: i64 = 25_000;
 /// Faults stop after so much virtual time.
 const SAFETY_MAX_US: i64 = 40_000_000;
-/// Ticks between two instants at which a fault may strike of itself.
-const AWAIT_TICKS: u64 = 50;
+/// Virtual time between two instants at which a fault may strike of itself.
+const AWAIT_US: i64 = 1_000_000;
 
 /// The time that a host is to be as before.
 struct Mend {
@@ -60,8 +62,15 @@ struct Play<'a> {
     universe: &'a Universe,
     sim: Sim<'a>,
     from_us: i64,
-    ticks: u64,
+    /// Virtual time in which nobody had anything to do: no host saw it pass.
+    skipped_us: i64,
+    /// When a fault may next strike of itself.
+    await_at: i64,
+    /// Somebody has something to do that no message brings.
+    awake: bool,
     mends: Vec<Mend>,
+    /// Links on which messages are held.
+    held: Vec<(IpAddr, IpAddr)>,
 }
 
 /// Takes storage and network away from everybody, before what they do is dropped.
@@ -83,7 +92,7 @@ impl Universe {
     pub(crate) fn settle_over_network(&mut self) -> Settled {
         let from_us = world(|world| {
             world.hosts = self.actors.iter().map(|one| hosts::place(one.role, one.nth)).collect();
-            world.network = Some(Box::new(Net::new(world.now, self.actors.len())));
+            world.network = Some(Box::new(Net::new(self.actors.len())));
             world.now
         });
         let settled = {
@@ -121,25 +130,39 @@ impl<'a> Play<'a> {
         for (host, name) in hosts::NAMES.into_iter().enumerate() {
             sim.host(name, move || hosts::start(universe, host));
         }
-        Self { universe, sim, from_us, ticks: 0, mends: Vec::new() }
+        Self {
+            universe,
+            sim,
+            from_us,
+            skipped_us: 0,
+            await_at: from_us + AWAIT_US,
+            awake: true,
+            mends: Vec::new(),
+            held: Vec::new(),
+        }
     }
 
     fn run(&mut self) -> Settled {
         let heal_after = i64::from(self.universe.plan.heal_after) * STEP_US;
-        let safety = match heal_after {
-            0 => SAFETY_MAX_US,
-            us => us.min(SAFETY_MAX_US),
-        };
+        let safety_ends = self.from_us
+            + match heal_after {
+                0 => SAFETY_MAX_US,
+                us => us.min(SAFETY_MAX_US),
+            };
         loop {
-            self.sim.step().expect("hosts run until they are killed");
-            self.ticks += 1;
-            let now = self.from_us + micros(self.sim.elapsed());
+            if std::mem::take(&mut self.awake) || self.messages_are_under_way() {
+                self.sim.step().expect("hosts run until they are killed");
+                world(|world| world.tally.steps += 1);
+            } else {
+                self.skip(safety_ends);
+            }
+            let now = self.now();
             let orders = world(|world| {
-                world.tally.steps += 1;
                 world.reach(now);
                 world.deliver_late();
-                world.time_out_waiters();
-                if self.ticks.is_multiple_of(AWAIT_TICKS) {
+                self.awake = world.take_polled() | world.time_out_waiters();
+                if self.await_at <= now {
+                    self.await_at = now + AWAIT_US;
                     world.strike_of_itself();
                 }
                 world.kill_the_poisoned();
@@ -152,20 +175,49 @@ impl<'a> Play<'a> {
                 return Settled::Quiet;
             }
             for order in orders {
+                self.awake = true;
                 self.carry_out(order, now);
             }
             if world(|world| world.overdue.is_some() && world.faults_on) {
                 self.universe.delete_next_request(Point::Await);
             }
             self.mend(now);
-            if now - self.from_us >= safety {
+            if now >= safety_ends {
                 return Settled::HealDue;
             }
-            let calm = self.mends.is_empty() && world(|world| world.rests());
+            self.awake |= world(World::wake_the_due);
+            let calm = self.mends.is_empty() && !self.awake && world(World::rests);
             if calm && self.universe.drained() {
                 return Settled::Quiet;
             }
         }
+    }
+
+    fn now(&self) -> i64 {
+        self.from_us + self.skipped_us + micros(self.sim.elapsed())
+    }
+
+    /// True if something will arrive on a link. What is held will not, and what was under way when
+    /// a hold began may arrive as late as that.
+    fn messages_are_under_way(&self) -> bool {
+        let mut any = false;
+        self.sim.links(|mut links| {
+            any = links.any(|mut link| {
+                let held = self.held.contains(&link.pair());
+                !held && link.next().is_some()
+            });
+        });
+        any
+    }
+
+    /// Lets the time pass in which nobody has anything to do: whole ticks, to the first instant at
+    /// which something happens of itself.
+    fn skip(&mut self, safety_ends: i64) {
+        let mended = self.mends.iter().map(|mend| mend.at).min();
+        let next = world(World::next_instant).into_iter().chain(mended);
+        let next = next.chain([self.await_at, safety_ends]).min().unwrap_or(safety_ends);
+        let tick = micros(TICK);
+        self.skipped_us += ((next - self.now()).max(1) - 1) / tick * tick + tick;
     }
 
     fn carry_out(&mut self, order: Order, now: i64) {
@@ -182,7 +234,10 @@ impl<'a> Play<'a> {
             Order::Disturb { host, how, us } => {
                 let name = hosts::NAMES[host];
                 match how {
-                    Disturbance::Hold => self.sim.hold(name, DATABASE),
+                    Disturbance::Hold => {
+                        self.sim.hold(name, DATABASE);
+                        self.held.push(self.link(name));
+                    }
                     Disturbance::Partition => self.sim.partition(name, DATABASE),
                     Disturbance::Requests => self.sim.partition_oneway(name, DATABASE),
                     Disturbance::Answers => self.sim.partition_oneway(DATABASE, name),
@@ -196,6 +251,12 @@ impl<'a> Play<'a> {
             Order::Damage(kind, point) => return self.universe.damage(kind, point),
         };
         self.mends.push(Mend { at: again_at, order });
+    }
+
+    /// The link between a host and the database, as the network names it.
+    fn link(&self, name: &str) -> (IpAddr, IpAddr) {
+        let (one, other) = (self.sim.lookup(name), self.sim.lookup(DATABASE));
+        (one.min(other), one.max(other))
     }
 
     /// The server of the database is killed, with every session that it serves.
@@ -222,6 +283,7 @@ impl<'a> Play<'a> {
         let due: Vec<Order> =
             self.mends.extract_if(.., |mend| mend.at <= now).map(|mend| mend.order).collect();
         for order in due {
+            self.awake = true;
             let host = match order {
                 Order::Kill { host } => {
                     self.sim.bounce(hosts::NAMES[host]);
@@ -235,7 +297,11 @@ impl<'a> Play<'a> {
                 Order::Disturb { host, how, .. } => {
                     let name = hosts::NAMES[host];
                     match how {
-                        Disturbance::Hold => self.sim.release(name, DATABASE),
+                        Disturbance::Hold => {
+                            self.sim.release(name, DATABASE);
+                            let link = self.link(name);
+                            self.held.retain(|held| *held != link);
+                        }
                         Disturbance::Partition => self.sim.repair(name, DATABASE),
                         Disturbance::Requests => self.sim.repair_oneway(name, DATABASE),
                         Disturbance::Answers => self.sim.repair_oneway(DATABASE, name),
@@ -268,15 +334,18 @@ impl World {
         }
     }
 
-    /// Lets those look again whose wait for a lock has lasted for the storage's limit.
-    fn time_out_waiters(&mut self) {
+    /// Lets those look again whose wait for a lock has lasted for the storage's limit; true if
+    /// there are such.
+    fn time_out_waiters(&mut self) -> bool {
         let over = |standing: &Standing| match standing {
             Standing::Waiting(since) => since + LOCK_TIMEOUT_US <= self.now,
             _ => false,
         };
-        if self.slots.iter().any(|slot| over(&slot.standing)) {
+        let any = self.slots.iter().any(|slot| over(&slot.standing));
+        if any {
             self.wake_waiters();
         }
+        any
     }
 
     /// A fault strikes a host that does nothing in particular.
@@ -300,15 +369,6 @@ impl World {
                 self.strike_host(crate::faults::FaultKind::CrashAwait, host, Point::Await);
             }
         }
-    }
-
-    /// True if every actor has found that nothing was left to do, since somebody last wrote.
-    fn rests(&self) -> bool {
-        let written_at = self.written_at;
-        self.network.as_ref().is_some_and(|net| {
-            let rested = |at: &Option<i64>| at.is_some_and(|at| at > written_at);
-            net.rested_at.iter().zip(&net.done).all(|(at, done)| *done || rested(at))
-        })
     }
 
     /// The network is gone, and so is every session; says who is done, and what a task said that

@@ -11,9 +11,9 @@ use sluicegate::storage::{
     CommitError, Consistency, Result, Snapshot, Storage, StorageError, Transaction,
 };
 use sluicegate::with_verbs;
-use tokio::time::timeout;
 use turmoil::net::TcpStream;
 
+use super::time::within;
 use super::wire::{self, Call, Read, Request};
 use super::{DATABASE, PORT};
 use crate::driver::world::world;
@@ -45,11 +45,19 @@ struct Line {
 
 /// A transaction behind the network.
 #[derive(Debug)]
-pub(crate) struct RemoteTransaction(Line);
+pub(crate) struct RemoteTransaction {
+    line: Line,
+    /// It is to be begun with its first statement.
+    begins: bool,
+}
 
 /// A reader behind the network.
 #[derive(Debug)]
-pub(crate) struct RemoteSnapshot(Line);
+pub(crate) struct RemoteSnapshot {
+    line: Line,
+    /// How it is to be opened with its first statement, if it is not.
+    opens: Option<Consistency>,
+}
 
 impl RemoteStorage {
     /// The storage of a process that has just started.
@@ -62,10 +70,10 @@ impl RemoteStorage {
         let pooled = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let stream = match pooled {
             Some(stream) => stream,
-            None => match timeout(CONNECT_WITHIN, TcpStream::connect((DATABASE, PORT))).await {
-                Ok(Ok(stream)) => stream,
-                Ok(Err(error)) => return Err(unavailable(&error)),
-                Err(_) => return Err(StorageError::Unavailable("nobody answers".into())),
+            None => match within(CONNECT_WITHIN, TcpStream::connect((DATABASE, PORT))).await {
+                Some(Ok(stream)) => stream,
+                Some(Err(error)) => return Err(unavailable(&error)),
+                None => return Err(StorageError::Unavailable("nobody answers".into())),
             },
         };
         Ok(Line { actor: self.actor, stream: Some(stream), pool: Arc::clone(&self.pool) })
@@ -80,20 +88,20 @@ impl Line {
         let Some(mut stream) = self.stream.take() else {
             return Err(StorageError::Unavailable("the connection has failed".into()));
         };
-        let answered = timeout(ANSWER_WITHIN, async {
+        let answered = within(ANSWER_WITHIN, async {
             wire::send(&mut stream, number).await?;
             wire::receive(&mut stream).await
         });
         let answered = answered.await;
         unless_dead(self.actor).await;
         match answered {
-            Ok(Ok(number)) => {
+            Some(Ok(number)) => {
                 let answer = wire::take(number);
                 self.stream = Some(stream);
                 Ok(answer.expect("an answer is of the kind that was asked for"))
             }
-            Ok(Err(error)) => Err(unavailable(&error)),
-            Err(_) => Err(StorageError::Unavailable("no answer in time".into())),
+            Some(Err(error)) => Err(unavailable(&error)),
+            None => Err(StorageError::Unavailable("no answer in time".into())),
         }
     }
 
@@ -121,24 +129,18 @@ impl Storage for RemoteStorage {
     type Snapshot = RemoteSnapshot;
 
     async fn begin(&self) -> Result<RemoteTransaction> {
-        let mut line = self.line().await?;
-        let number = wire::post(Request::Begin(self.actor));
-        line.ask::<Result<()>>(number).await??;
-        Ok(RemoteTransaction(line))
+        Ok(RemoteTransaction { line: self.line().await?, begins: true })
     }
 
     async fn snapshot(&self, consistency: Consistency) -> Result<RemoteSnapshot> {
-        let mut line = self.line().await?;
-        let number = wire::post(Request::Snapshot(self.actor, consistency));
-        line.ask::<Result<()>>(number).await??;
-        Ok(RemoteSnapshot(line))
+        Ok(RemoteSnapshot { line: self.line().await?, opens: Some(consistency) })
     }
 }
 
 impl Drop for RemoteSnapshot {
     /// A reader has nothing to lose: whoever uses its connection next ends it.
     fn drop(&mut self) {
-        self.0.give_back();
+        self.line.give_back();
     }
 }
 
@@ -158,18 +160,27 @@ macro_rules! remote {
                 let number = {
                     $(let $ta = $ta.to_owned();)?
                     let call: Call = Box::new(move |transaction| Box::pin(async move {
-                        Box::new(transaction.$tm($(&$ta)?).await) as wire::Answer
+                        let reply = match transaction {
+                            Ok(transaction) => transaction.$tm($(&$ta)?).await,
+                            Err(error) => Err(error),
+                        };
+                        Box::new(reply) as wire::Answer
                     }));
-                    wire::post(Request::Call(call))
+                    let begins = std::mem::take(&mut self.begins).then_some(self.line.actor);
+                    wire::post(Request::Call { begins, call })
                 };
-                self.0.ask::<Result<$tr>>(number).await?
+                self.line.ask::<Result<$tr>>(number).await?
             })*
 
             async fn commit(mut self) -> Result<(), CommitError> {
+                if self.begins {
+                    self.line.give_back();
+                    return Ok(());
+                }
                 let number = wire::post(Request::Commit);
-                match self.0.ask::<Result<(), CommitError>>(number).await {
+                match self.line.ask::<Result<(), CommitError>>(number).await {
                     Ok(Ok(())) => {
-                        self.0.give_back();
+                        self.line.give_back();
                         Ok(())
                     }
                     Ok(Err(error)) => Err(error),
@@ -178,9 +189,9 @@ macro_rules! remote {
             }
 
             async fn rollback(mut self) {
-                let number = wire::post(Request::Rollback);
-                if self.0.ask::<()>(number).await.is_ok() {
-                    self.0.give_back();
+                // Nobody knows of one that was never begun.
+                if self.begins || self.line.ask::<()>(wire::post(Request::Rollback)).await.is_ok() {
+                    self.line.give_back();
                 }
             }
         }
@@ -190,11 +201,16 @@ macro_rules! remote {
                 let number = {
                     $(let $sa = $sa.to_owned();)?
                     let read: Read = Box::new(move |snapshot| Box::pin(async move {
-                        Box::new(snapshot.$sm($(&$sa)?).await) as wire::Answer
+                        let reply = match snapshot {
+                            Ok(snapshot) => snapshot.$sm($(&$sa)?).await,
+                            Err(error) => Err(error),
+                        };
+                        Box::new(reply) as wire::Answer
                     }));
-                    wire::post(Request::Read(read))
+                    let opens = self.opens.take().map(|consistency| (self.line.actor, consistency));
+                    wire::post(Request::Read { opens, read })
                 };
-                self.0.ask::<Result<$sr>>(number).await?
+                self.line.ask::<Result<$sr>>(number).await?
             })*
         }
     };

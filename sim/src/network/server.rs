@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use sluicegate::storage::boxed::{BoxSnapshot, BoxStorage, BoxTransaction};
-use sluicegate::storage::{CommitError, Storage, StorageError, Transaction};
-use tokio::time::timeout;
+use sluicegate::storage::{CommitError, Storage, Transaction};
 use turmoil::net::{TcpListener, TcpStream};
 
 use super::hosts::contained;
+use super::time::within;
 use super::wire::{self, Request};
 use super::{ANYWHERE, PORT};
 use crate::driver::universe::Stores;
@@ -56,7 +56,7 @@ async fn serve(stores: Stores, mut stream: TcpStream) {
     loop {
         // A connection on which nothing is open may stand idle for as long as it likes.
         let received = match open {
-            Open::Transaction(_) => timeout(idle_max, wire::receive(&mut stream)).await.ok(),
+            Open::Transaction(_) => within(idle_max, wire::receive(&mut stream)).await,
             _ => Some(wire::receive(&mut stream).await),
         };
         let Some(Ok(number)) = received else { break };
@@ -81,26 +81,34 @@ async fn answer(
     request: Request,
 ) -> Option<u64> {
     match request {
-        Request::Begin(actor) => {
-            *open = Open::Nothing;
-            world(|world| world.serve(desk.0, actor));
-            let begun = storage.begin().await;
-            Some(opened(open, begun, Open::Transaction))
+        Request::Call { begins, call } => {
+            if let Some(actor) = begins {
+                *open = Open::Nothing;
+                world(|world| world.serve(desk.0, actor));
+                match storage.begin().await {
+                    Ok(transaction) => *open = Open::Transaction(transaction),
+                    Err(error) => return Some(wire::post_any(call(Err(error)).await)),
+                }
+            }
+            match open {
+                Open::Transaction(transaction) => Some(wire::post_any(call(Ok(transaction)).await)),
+                _ => None,
+            }
         }
-        Request::Snapshot(actor, consistency) => {
-            *open = Open::Nothing;
-            world(|world| world.serve(desk.0, actor));
-            let begun = storage.snapshot(consistency).await;
-            Some(opened(open, begun, Open::Reader))
+        Request::Read { opens, read } => {
+            if let Some((actor, consistency)) = opens {
+                *open = Open::Nothing;
+                world(|world| world.serve(desk.0, actor));
+                match storage.snapshot(consistency).await {
+                    Ok(reader) => *open = Open::Reader(reader),
+                    Err(error) => return Some(wire::post_any(read(Err(error)).await)),
+                }
+            }
+            match open {
+                Open::Reader(reader) => Some(wire::post_any(read(Ok(reader)).await)),
+                _ => None,
+            }
         }
-        Request::Call(call) => match open {
-            Open::Transaction(transaction) => Some(wire::post_any(call(transaction).await)),
-            _ => None,
-        },
-        Request::Read(read) => match open {
-            Open::Reader(reader) => Some(wire::post_any(read(reader).await)),
-            _ => None,
-        },
         Request::Commit => match std::mem::replace(open, Open::Nothing) {
             Open::Transaction(transaction) => match transaction.commit().await {
                 // Nobody is told what became of it.
@@ -116,9 +124,4 @@ async fn answer(
             Some(wire::post(()))
         }
     }
-}
-
-fn opened<T>(open: &mut Open, begun: Result<T, StorageError>, into: impl Fn(T) -> Open) -> u64 {
-    let told = begun.map(|opened| *open = into(opened));
-    wire::post(told)
 }

@@ -6,6 +6,7 @@ use std::task::Waker;
 use sluicegate::storage::{StorageError, Verb};
 
 use super::hosts;
+use super::time::{Resting, Timers};
 use crate::driver::strike;
 use crate::driver::tally::Sometimes;
 use crate::driver::world::{Permit, Slot, World};
@@ -57,8 +58,6 @@ struct Served {
 /// The network of a universe.
 #[derive(Debug)]
 pub(crate) struct Net {
-    /// When it began, in virtual time.
-    from_us: i64,
     /// The actors; the slots behind theirs are those of connections.
     actors: usize,
     desks: Vec<Option<Served>>,
@@ -66,8 +65,11 @@ pub(crate) struct Net {
     pub(super) orders: Vec<Order>,
     /// Hosts whose messages do not arrive, or that are down.
     pub(super) disturbed: [bool; hosts::NAMES.len()],
-    /// When each actor last found that there was nothing to do, in virtual time.
-    pub(super) rested_at: Vec<Option<i64>>,
+    /// Some task went on since that was last asked.
+    polled: bool,
+    pub(super) timers: Timers,
+    /// The actors that are between two turns.
+    pub(super) resting: Vec<Option<Resting>>,
     /// Who has nothing left to do in this universe.
     pub(super) done: Vec<bool>,
     /// What a task said that panicked.
@@ -75,15 +77,16 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    pub(super) fn new(from_us: i64, actors: usize) -> Self {
+    pub(super) fn new(actors: usize) -> Self {
         Self {
-            from_us,
             actors,
             desks: Vec::new(),
             waiters: Vec::new(),
             orders: Vec::new(),
             disturbed: [false; hosts::NAMES.len()],
-            rested_at: vec![None; actors],
+            polled: false,
+            timers: Timers::default(),
+            resting: (0..actors).map(|_| None).collect(),
             done: vec![false; actors],
             said: None,
         }
@@ -91,17 +94,21 @@ impl Net {
 }
 
 impl World {
-    fn net(&mut self) -> &mut Net {
+    pub(super) fn net(&mut self) -> &mut Net {
         self.network.as_mut().expect("the universe is on a network")
     }
 
-    /// Brings virtual time to that of the host that runs now. A host that is still at the start of
-    /// a tick which another has finished sees the other's time.
-    pub(crate) fn read_network_clock(&mut self) {
-        let Some(net) = &self.network else { return };
-        let Some(elapsed) = turmoil::sim_elapsed() else { return };
-        let now = net.from_us + i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX);
-        self.reach(now);
+    /// A task goes on.
+    pub(super) fn polled(&mut self) {
+        if let Some(net) = &mut self.network {
+            net.polled = true;
+        }
+    }
+
+    /// True if some task went on since that was last asked: what it sent may be at its receiver
+    /// already, where nobody sees it before the next tick.
+    pub(super) fn take_polled(&mut self) -> bool {
+        std::mem::take(&mut self.net().polled)
     }
 
     /// Lets virtual time come to an instant, unless it is past that.

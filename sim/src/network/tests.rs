@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use sluicegate::storage::Storage;
 
 use super::*;
+use crate::actors::{Progress, Role};
 use crate::driver::Outcome;
 use crate::driver::tally::Tally;
 use crate::faults::FaultKind;
@@ -83,6 +84,78 @@ fn the_same_seed_is_the_same_universe_and_so_is_its_tape() {
 }
 
 #[test]
+fn time_in_which_nobody_has_anything_to_do_is_skipped() {
+    Universe::take_tally();
+    let quiet = |seed| Plan { faults_max: 0, first_fault: None, heal_after: 0, ..plan(seed) };
+    for seed in 0..20 {
+        assert_eq!(run(quiet(seed), Tape::quiet()).end, End::Clean);
+    }
+    let tally = Universe::take_tally();
+    let ticks = u64::try_from(TICK.as_micros()).unwrap() * tally.steps;
+    assert!(ticks * 3 < tally.virtual_us * 2, "{ticks} us of {} in ticks", tally.virtual_us);
+}
+
+#[test]
+fn timers_wake_in_the_order_of_their_instants_and_one_that_is_dropped_never() {
+    world(|world| world.reset(&plan(1), Tape::quiet()));
+    world(|world| world.network = Some(Box::new(Net::new(world.slots.len()))));
+    let second = Duration::from_secs(1);
+    let woken = [(); 2].map(|()| Arc::new(Woken::default()));
+    let mut late = pin!(Timer::after(2 * second));
+    assert!(polled(late.as_mut(), &woken[0]).is_none());
+    let within = Box::pin(time::within(second, std::future::pending::<()>()));
+    let mut within = within;
+    assert!(polled(within.as_mut(), &woken[1]).is_none());
+    let dropped = Arc::new(Woken::default());
+    {
+        let answered = pin!(time::within(second, std::future::ready(7)));
+        assert_eq!(polled(answered, &dropped), Some(Some(7)), "what is ready is not timed");
+        assert!(polled(pin!(Timer::after(second)), &dropped).is_none());
+    }
+    let start = world(|world| world.now);
+    let counts = || [0, 1].map(|at: usize| woken[at].0.load(Ordering::Relaxed));
+    assert_eq!(world(World::next_instant), Some(start + 1_000_000));
+    assert!(!world(World::wake_the_due), "nothing is due");
+    world(|world| world.reach(start + 1_000_000));
+    assert!(world(World::wake_the_due));
+    assert_eq!((counts(), polled(within.as_mut(), &woken[1])), ([0, 1], Some(None)));
+    assert_eq!(world(World::next_instant), Some(start + 2_000_000));
+    world(|world| world.reach(start + 2_000_000));
+    assert!(world(World::wake_the_due) && polled(late, &woken[0]).is_some());
+    assert_eq!((counts(), dropped.0.load(Ordering::Relaxed)), ([1, 1], 0));
+    drop(within);
+    world(World::leave_network);
+}
+
+#[test]
+fn whoever_rests_looks_again_at_the_next_of_its_polls_that_would_find_something() {
+    let sparing = Plan { sparing: true, ..plan(1) };
+    world(|world| world.reset(&sparing, Tape::quiet()));
+    world(|world| world.network = Some(Box::new(Net::new(world.slots.len()))));
+    let looked = world(|world| world.looks(0, Role::Dispatcher));
+    let woken = Arc::new(Woken::default());
+    let mut rest = pin!(time::rest(0, looked, Progress::Idle, None));
+    assert!(polled(rest.as_mut(), &woken).is_none());
+    assert!(!world(World::wake_the_due), "nothing has happened");
+    assert_eq!(world(World::next_instant), None, "and nothing will");
+    world(|world| world.reach(1_300_000));
+    world(|world| world.slots[0].noticed = true);
+    assert!(world(World::wake_the_due), "it is told");
+    assert!(polled(rest, &woken).is_some());
+    let looked = world(|world| world.looks(1, Role::Subscriber));
+    let mut rest = pin!(time::rest(1, looked, Progress::Idle, None));
+    assert!(polled(rest.as_mut(), &woken).is_none());
+    world(|world| world.reach(3_700_000));
+    world(|world| world.news.of_recovery());
+    assert!(!world(World::wake_the_due));
+    let polls = 1_300_000 + 3 * 1_000_000;
+    assert_eq!(world(World::next_instant), Some(polls), "it polls once a second");
+    world(|world| world.reach(polls));
+    assert!(world(World::wake_the_due) && polled(rest, &woken).is_some());
+    world(World::leave_network);
+}
+
+#[test]
 fn a_commit_whose_answer_was_cut_is_found_again() {
     let tally = reached(FaultKind::CommitApplied, 0..40);
     assert!(tally.occurrences(Sometimes::StoredReply) > 0, "a report was sent once more");
@@ -111,7 +184,7 @@ fn requests_and_answers_get_lost_by_themselves() {
 fn a_task_that_panics_ends_its_universe_with_its_words() {
     let said = crate::panics::guarded(|| {
         world(|world| world.reset(&plan(1), Tape::quiet()));
-        world(|world| world.network = Some(Box::new(Net::new(0, world.slots.len()))));
+        world(|world| world.network = Some(Box::new(Net::new(world.slots.len()))));
         let mut task = Box::pin(hosts::contained(async { panic!("out of {}", "paper") }));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(task.as_mut().poll(&mut context).is_ready(), "it is over");
@@ -155,7 +228,7 @@ fn a_file_behind_the_server_is_drained_and_written_as_the_simulated_postgres_is(
 fn who_waits_for_the_writer_of_a_file_goes_on_once_that_transaction_is_gone() {
     let mut universe = Universe::new(Arc::new(Plan { faults_max: 0, ..file(1) })).unwrap();
     universe.reset(Tape::quiet());
-    world(|world| world.network = Some(Box::new(Net::new(0, world.slots.len()))));
+    world(|world| world.network = Some(Box::new(Net::new(world.slots.len()))));
     let desks = [(); 2].map(|()| world(World::open_desk).unwrap());
     let [first, second] = desks.map(|desk| universe.stores.boxed(desk));
     let woken = Arc::new(Woken::default());

@@ -8,8 +8,8 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 
-use sluicegate::storage::Consistency;
 use sluicegate::storage::boxed::{BoxSnapshot, BoxTransaction};
+use sluicegate::storage::{Consistency, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use turmoil::net::TcpStream;
 
@@ -17,21 +17,20 @@ use crate::history::ActorId;
 
 /// The answer of a verb, of the type that its caller knows.
 pub(super) type Answer = Box<dyn Any>;
-/// A verb with its arguments, to be run where the database is.
-pub(super) type Call =
-    Box<dyn for<'t> FnOnce(&'t mut BoxTransaction) -> Pin<Box<dyn Future<Output = Answer> + 't>>>;
-/// The same for a reader.
-pub(super) type Read =
-    Box<dyn for<'t> FnOnce(&'t mut BoxSnapshot) -> Pin<Box<dyn Future<Output = Answer> + 't>>>;
+/// A verb with its arguments, to be run where the database is, on what was opened for it, if that
+/// could be opened.
+type Statement<S> =
+    Box<dyn for<'t> FnOnce(Result<&'t mut S>) -> Pin<Box<dyn Future<Output = Answer> + 't>>>;
+/// One of a transaction.
+pub(super) type Call = Statement<BoxTransaction>;
+/// One of a reader.
+pub(super) type Read = Statement<BoxSnapshot>;
 
-/// What a client asks of the storage server.
+/// What a client asks of the storage server. The first statement of a transaction, or of a reader,
+/// says whose that is and opens it: no round trip is spent on that alone.
 pub(super) enum Request {
-    /// A transaction of that actor.
-    Begin(ActorId),
-    /// A reader of that actor.
-    Snapshot(ActorId, Consistency),
-    Call(Call),
-    Read(Read),
+    Call { begins: Option<ActorId>, call: Call },
+    Read { opens: Option<(ActorId, Consistency)>, read: Read },
     Commit,
     Rollback,
 }

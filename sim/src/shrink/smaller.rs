@@ -212,6 +212,7 @@ fn with_defaults(plan: &Plan) -> Vec<Plan> {
     changed(&|plan| plan.progress = false);
     changed(&|plan| plan.ambushes = false);
     changed(&|plan| plan.spoils_ended = false);
+    changed(&|plan| plan.sparing = true);
     changed(&|plan| plan.leases = None);
     changed(&|plan| plan.first_fault = None);
     changed(&|plan| plan.commits = Commits::Synchronous);

@@ -17,7 +17,6 @@ where
     F: FnMut(&mut World, &mut Cursor, &Permit) -> Step<Result<T>> + Unpin,
 {
     pub(super) fn served(&mut self, world: &mut World, waker: &Waker) -> Poll<Result<T>> {
-        world.read_network_clock();
         if !self.deposited {
             self.deposited = true;
             let permit = world.strike_served(self.actor, self.verb);
