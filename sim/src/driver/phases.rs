@@ -374,6 +374,7 @@ impl Universe {
             world.judge = saved.judge;
             world.now = saved.now;
             world.moved_at = saved.now;
+            world.reached_by = saved.now;
             world.event_highest = EventId(0);
             world.random = saved.random;
             world.news = saved.news;

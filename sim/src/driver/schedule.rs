@@ -343,7 +343,9 @@ impl Universe {
         // What is damaged is tried for ever.
         let limit = self.quiet_limit.or(damaged.then_some(DAMAGED_QUIET_US));
         if let Some(limit) = limit
-            && world(|world| next > world.written_at.max(self.phase_from) + limit)
+            && world(|world| {
+                next > world.written_at.max(self.phase_from).max(world.reached_by) + limit
+            })
         {
             return false;
         }

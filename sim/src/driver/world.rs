@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 
 use sluicegate::environment::{Environment, Notice};
 use sluicegate::identity::{ExecutionId, FlowKey};
+use sluicegate::reconcile::FAILING_MAX;
 use sluicegate::storage::{EventId, StorageError, Verb};
-use sluicegate::time::Timestamp;
+use sluicegate::time::{Timestamp, micros};
 
 use crate::database::{Database, SessionId};
 use crate::driver::draw::First;
@@ -193,6 +194,9 @@ pub(crate) struct World {
     pub(crate) written_at: i64,
     /// When the last commit moved something of a flow that stayed.
     pub(crate) moved_at: i64,
+    /// Until then what was given up may wait for the pause of an upstream that failed, in virtual
+    /// time.
+    pub(crate) reached_by: i64,
     /// The highest number of a committed event.
     pub(crate) event_highest: EventId,
     /// Number of the last session of the SQLite lane.
@@ -265,6 +269,7 @@ impl World {
             news: News::default(),
             written_at: 0,
             moved_at: 0,
+            reached_by: 0,
             event_highest: EventId(0),
             sessions: 0,
             writer: None,
@@ -329,6 +334,7 @@ impl World {
         self.news = News::default();
         self.written_at = 0;
         self.moved_at = 0;
+        self.reached_by = 0;
         self.event_highest = EventId(0);
         self.sessions = 0;
         self.writer = None;
@@ -386,6 +392,9 @@ impl World {
             && self.violation.is_none()
         {
             self.violation = Some(violation);
+        }
+        if !self.judge.mirror().mended().is_empty() {
+            self.reached_by = self.now + micros(FAILING_MAX);
         }
     }
 
