@@ -1,4 +1,5 @@
-//! The client: submits its flow until it is acknowledged, then looks at it once.
+//! The client: submits its flow until it is acknowledged, and again if what it was told is lost, then
+//! looks at it once.
 
 use std::time::Duration;
 
@@ -30,7 +31,12 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
                 request,
             });
             look(stage, submitted).await;
-            return Progress::Done;
+            // Where commits are acknowledged before they are on the disk, the flow that it was told
+            // of may have been lost while it looked.
+            return match world(|world| world.told_flow) {
+                Some(_) => Progress::Done,
+                None => Progress::Failed,
+            };
         }
         SimEnvironment { actor: stage.actor }.sleep(Duration::from_millis(100)).await;
     }
