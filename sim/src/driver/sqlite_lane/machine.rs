@@ -220,8 +220,9 @@ impl SqliteLane {
         disk::hushed(|| self.opened(0))
     }
 
-    /// Deletes every event.
+    /// Deletes every event. Which there were is known by then.
     pub(crate) fn delete_events(&self) {
+        self.settle_doubts();
         self.execute("delete from event");
     }
 

@@ -9,7 +9,7 @@ use sluicegate::storage::{
     all_readable,
 };
 
-use super::{Backend, Reader, SqliteLane, now};
+use super::{Backend, Reader, SqliteLane, now, settle_before_read};
 use crate::disk::hushed;
 use crate::driver::tally::Sometimes;
 use crate::driver::world::{World, world};
@@ -135,6 +135,13 @@ impl Stored {
 }
 
 impl SqliteLane {
+    /// Finds out which of the commits whose answer failed has been applied, if there are such.
+    pub(crate) fn settle_doubts(&self) {
+        if let Ok(storage) = self.looked_at() {
+            world(|world| settle_before_read(world, &storage));
+        }
+    }
+
     /// Reads the file back and compares it with what the judge knows.
     pub(crate) fn differs_from_mirror(&self) -> Option<String> {
         let keys = world(|world| Keys::of(world.judge.mirror(), &world.doubts));
