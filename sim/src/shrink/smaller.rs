@@ -177,6 +177,8 @@ fn with_fewer_actors(plan: &Plan) -> Vec<Plan> {
             if smaller.cast.extenders == 0 {
                 smaller.extensions.clear();
             }
+            // Retention waits for the places of events, for ever if nobody gives any.
+            smaller.prunes &= smaller.cast.sequencers > 0;
             plans.push(smaller);
         }
     };
@@ -263,6 +265,7 @@ mod tests {
                 assert_ne!(smaller, plan);
                 assert!(smaller.flow.clone().validate(&Limits::default()).is_ok());
                 assert!(smaller.cast.extenders > 0 || smaller.extensions.is_empty());
+                assert!(smaller.cast.sequencers > 0 || !smaller.prunes);
             }
         }
     }
