@@ -1,5 +1,5 @@
-//! The client: submits its flow until it is acknowledged, and again if what it was told is lost, then
-//! looks at it once.
+//! The client: submits its flow until it is acknowledged, and again if what it was told is lost;
+//! then looks at it once.
 
 use std::time::Duration;
 
