@@ -69,8 +69,8 @@ fn hash_actor(hash: &mut Wide, actor: &Actor, world: &World) {
     let news = actor.seen != world.news.watched_by(actor.role);
     hash.mix(u64::from(news) | u64::from(actor.done) << 1 | u64::from(actor.off) << 2);
     // A row that became due during its last turn wakes it once more.
-    let due = world.next_interesting(actor.role, actor.began_at);
-    hash.mix(u64::from(!news && due.is_some_and(|at| at <= world.now)));
+    let due = || world.next_interesting(actor.role, actor.began_at);
+    hash.mix(u64::from(!news && due().is_some_and(|at| at <= world.now)));
     hash.signed(ahead(actor.next_at, world.now));
     hash.signed(ahead(actor.asleep_until, world.now));
 }
