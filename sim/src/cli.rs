@@ -191,7 +191,7 @@ pub(crate) struct ExhaustArguments {
     /// A planted bug that is on
     #[arg(long, value_name = "ID", value_parser = values::mutant)]
     pub(crate) mutant: Option<Mutant>,
-    /// Explore states again that were seen before
+    /// Explore states, or recover disks, again that were seen before
     #[arg(long)]
     pub(crate) no_memo: bool,
     /// Threads [default: one for each core]

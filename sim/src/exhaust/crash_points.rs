@@ -35,7 +35,7 @@ const DEATHS_TRIED_MAX: usize = 16;
 pub struct CrashPoints {
     /// Deaths, each at its operation.
     pub points: u64,
-    /// Different disks that SQLite recovered.
+    /// Recoveries by SQLite: one for each different disk, or for each crash point without a memo.
     pub images: u64,
     /// Crash points after which something else was there than may be.
     pub failed: u64,

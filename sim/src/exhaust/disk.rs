@@ -262,7 +262,7 @@ impl fmt::Display for DiskSummary {
         let crashes = &self.crash_points;
         writeln!(
             f,
-            "{} crash points, {} different disks recovered, {:.0} crash points/s a core, {} failed",
+            "{} crash points, {} recoveries, {:.0} crash points/s a core, {} failed",
             crashes.points,
             crashes.images,
             crashes.per_s(),
