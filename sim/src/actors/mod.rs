@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use sluicegate::Engine;
 use sluicegate::flow::{Additions, ValidFlow};
+use sluicegate::operations::claim::LeaseToken;
 use sluicegate::storage::Storage;
 
 use crate::driver::statement::Ambush;
@@ -164,4 +165,13 @@ pub(crate) fn turn<S: Storage + 'static>(role: Role, stage: Stage<S>) -> Turn {
         Role::Resumer => Box::pin(async move { resumer::turn(&stage).await }),
         Role::Extender => Box::pin(async move { extender::turn(&stage).await }),
     }
+}
+
+/// The rest of a worker's turn, while universes are counted, from the middle of its work on.
+pub(crate) fn rest_of_turn<S: Storage + 'static>(
+    stage: Stage<S>,
+    token: LeaseToken,
+    left: Duration,
+) -> Turn {
+    Box::pin(async move { worker::rest_of_turn(&stage, token, left).await })
 }

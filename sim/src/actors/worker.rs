@@ -50,13 +50,72 @@ pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
         }
         let Some((last, others)) = grants.split_last() else { break };
         for grant in others {
-            handle(stage, grant, Then::Reports).await;
+            handle(stage, grant.token(), Work::drawn(), Then::Reports).await;
         }
         let turns_over = left > 0 && choose(Site::TurnOver, 2, Chance::Of(8_000)) == 1;
         let then = if turns_over { Then::ReportsAndClaims } else { Then::Reports };
-        grants = handle(stage, last, then).await;
+        grants = handle(stage, last.token(), Work::drawn(), then).await;
     }
     Progress::Worked
+}
+
+/// What is left of a turn whose only handler is at work, and will be for so long. Beside its lease
+/// a handler remembers nothing while universes are counted.
+pub(crate) async fn rest_of_turn<S: Storage>(
+    stage: &Stage<S>,
+    token: LeaseToken,
+    left: Duration,
+) -> Progress {
+    handle(stage, token, Work { left, ..Work::quick() }, Then::Reports).await;
+    Progress::Worked
+}
+
+/// How long a handler works, and after how much of it its lease is renewed.
+struct Work {
+    left: Duration,
+    renew_after: Duration,
+}
+
+impl Work {
+    fn quick() -> Self {
+        Self { left: Duration::from_millis(50), renew_after: LEASE / 2 }
+    }
+
+    fn drawn() -> Self {
+        let whole = |left| Self { left, ..Self::quick() };
+        match choose(Site::Work, 5, Chance::Of(12_000)) {
+            0 => Self::quick(),
+            1 => whole(Duration::from_secs(2)),
+            2 => whole(LEASE),
+            3 => whole(WORK_MAX),
+            _ => Self { renew_after: LEASE.saturating_sub(BRINK), ..whole(WORK_MAX) },
+        }
+    }
+
+    /// Takes its time, and renews the lease meanwhile; false if the lease was lost.
+    async fn go_on<S: Storage>(
+        mut self,
+        stage: &Stage<S>,
+        token: LeaseToken,
+        reporter: &mut Reporter<'_, S>,
+    ) -> bool {
+        let environment = SimEnvironment { actor: stage.actor };
+        loop {
+            let part = self.left.min(self.renew_after);
+            environment.sleep(part).await;
+            self.left -= part;
+            if !reporter.advance().await {
+                return false;
+            }
+            if self.left.is_zero() {
+                return true;
+            }
+            if let Err(EngineError::LeaseLost(_)) = stage.engine.renew(token, LEASE).await {
+                stage.observe(&Observation::LeaseLost { holder: holder(&token), end: None });
+                return false;
+            }
+        }
+    }
 }
 
 /// What a worker does when its work is done.
@@ -149,12 +208,16 @@ async fn read_inputs<S: Storage>(stage: &Stage<S>, grant: &Claimed) {
 }
 
 /// Works and reports; returns what was claimed along with the report.
-async fn handle<S: Storage>(stage: &Stage<S>, grant: &Claimed, then: Then) -> Vec<Claimed> {
-    let token = grant.token();
+async fn handle<S: Storage>(
+    stage: &Stage<S>,
+    token: LeaseToken,
+    work: Work,
+    then: Then,
+) -> Vec<Claimed> {
     let mut last_words = LastWords { stage, token, armed: true };
     let mut grants = Vec::new();
     let mut reporter = Reporter::new(stage, token);
-    if at_work(stage, token, &mut reporter).await {
+    if at_work(stage, token, work, &mut reporter).await {
         let report = if suspends(stage) { Report::Suspend } else { outcome(&token) };
         match then {
             Then::Reports => send(stage, token, report).await,
@@ -170,41 +233,14 @@ async fn handle<S: Storage>(stage: &Stage<S>, grant: &Claimed, then: Then) -> Ve
 async fn at_work<S: Storage>(
     stage: &Stage<S>,
     token: LeaseToken,
+    work: Work,
     reporter: &mut Reporter<'_, S>,
 ) -> bool {
     let actor = usize::from(stage.actor);
-    world(|world| world.slots[actor].works_on = Some(token.execution));
-    let worked = work(stage, token, reporter).await;
+    world(|world| world.slots[actor].works_on = Some(token));
+    let worked = work.go_on(stage, token, reporter).await;
     world(|world| world.slots[actor].works_on = None);
     worked
-}
-
-/// Lets the work take its time, renewing at half of each lease; false if the lease was lost.
-async fn work<S: Storage>(
-    stage: &Stage<S>,
-    token: LeaseToken,
-    reporter: &mut Reporter<'_, S>,
-) -> bool {
-    let environment = SimEnvironment { actor: stage.actor };
-    let long = choose(Site::Work, 5, Chance::Of(12_000));
-    let mut left = [Duration::from_millis(50), Duration::from_secs(2), LEASE, WORK_MAX, WORK_MAX]
-        [usize::from(long)];
-    let renew_after = if long == 4 { LEASE.saturating_sub(BRINK) } else { LEASE / 2 };
-    loop {
-        let part = left.min(renew_after);
-        environment.sleep(part).await;
-        left -= part;
-        if !reporter.advance().await {
-            return false;
-        }
-        if left.is_zero() {
-            return true;
-        }
-        if let Err(EngineError::LeaseLost(_)) = stage.engine.renew(token, LEASE).await {
-            stage.observe(&Observation::LeaseLost { holder: holder(&token), end: None });
-            return false;
-        }
-    }
 }
 
 /// True if the handler wants to be resumed later; once healed, workers answer.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use sluicegate::environment::{Environment, Notice};
 use sluicegate::identity::{ExecutionId, FlowKey};
+use sluicegate::operations::claim::LeaseToken;
 use sluicegate::reconcile::FAILING_MAX;
 use sluicegate::storage::{EventId, StorageError, Verb};
 use sluicegate::time::{Timestamp, micros};
@@ -114,8 +115,21 @@ pub(crate) struct Slot {
     pub(crate) answer: Answer,
     /// A notification arrived since it last looked.
     pub(crate) noticed: bool,
-    /// The execution that its handler works on.
-    pub(crate) works_on: Option<ExecutionId>,
+    /// The lease of the execution that its handler works on.
+    pub(crate) works_on: Option<LeaseToken>,
+}
+
+impl Slot {
+    /// The lease of a handler that is at work, and when it will be done, where nothing else of its
+    /// actor is under way.
+    pub(crate) fn at_work(&self) -> Option<(LeaseToken, i64)> {
+        match self.pending {
+            Some(Pending::Timer(at)) if self.session.is_none() && self.burst.is_none() => {
+                self.works_on.map(|lease| (lease, at))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A session whose client is gone.
@@ -430,7 +444,7 @@ impl World {
     /// What the first actor at work works on kills from now on; nothing if none works.
     pub(crate) fn poison(&mut self) -> Option<usize> {
         let victim = self.slots.iter().position(|slot| slot.works_on.is_some())?;
-        self.poisonous.extend(self.slots[victim].works_on);
+        self.poisonous.extend(self.slots[victim].works_on.map(|lease| lease.execution));
         Some(victim)
     }
 
@@ -438,7 +452,7 @@ impl World {
     /// answer then.
     pub(crate) fn works_on_poison(&self, index: usize) -> bool {
         let works_on = self.slots[index].works_on;
-        self.faults_on && works_on.is_some_and(|id| self.poisonous.contains(&id))
+        self.faults_on && works_on.is_some_and(|lease| self.poisonous.contains(&lease.execution))
     }
 
     /// Hands an observation to the judge.

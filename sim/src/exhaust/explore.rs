@@ -1,18 +1,23 @@
-//! Every universe of one flow: the odometer over the choice tape. Where no future lives the state
-//! is plain data: it is saved there, so that the next tape begins at the last state that it shares
-//! with the one before, and a state that was seen before ends its universe. Never judges.
+//! Every universe of one flow: the odometer over the choice tape. Where no future lives, or only
+//! those of handlers at work, the state is plain data: it is saved there, so that the next tape
+//! begins at the last state that it shares with the one before, and a state that was seen before
+//! ends its universe. Never judges.
 
+use std::time::Duration;
+
+use sluicegate::operations::claim::LeaseToken;
 use sluicegate::time::Timestamp;
 
-use crate::actors::Sweeps;
+use crate::actors::{self, Sweeps};
 use crate::database::Database;
 use crate::driver::Universe;
 use crate::driver::news::News;
 use crate::driver::phases::Part;
 use crate::driver::schedule::Settled;
-use crate::driver::universe::End;
+use crate::driver::statement::ModelStorage;
+use crate::driver::universe::{Actor, End, Life, id};
 use crate::driver::world::{LateNotice, Lingering, Slot, world};
-use crate::exhaust::memo::Memo;
+use crate::exhaust::memo::{Memo, State};
 use crate::invariants::Judge;
 use crate::random::SplitMix;
 use crate::tape::{Chance, Site, Tape};
@@ -24,10 +29,10 @@ pub(crate) struct Explorer {
     /// States on the way of the present universe, the deepest last.
     saved: Vec<Saved>,
     /// Hashes of the states on that way: one that is met again here is a loop, not a known end.
-    way: Vec<u128>,
+    way: Vec<State>,
 }
 
-/// A state in which no future lives.
+/// A state that is plain data.
 struct Saved {
     /// Cells that were drawn before it.
     at: usize,
@@ -52,7 +57,7 @@ struct Saved {
     healed: Option<(i64, Part)>,
 }
 
-/// An actor between two turns.
+/// An actor between two turns, or at work.
 #[derive(Clone, Copy)]
 struct Plain {
     seen: u64,
@@ -62,6 +67,8 @@ struct Plain {
     asleep_until: i64,
     done: bool,
     off: bool,
+    /// What its handler is at, and until when.
+    work: Option<(LeaseToken, i64)>,
 }
 
 impl Explorer {
@@ -70,7 +77,7 @@ impl Explorer {
     }
 
     /// Takes note of a state; true if it was seen before and its continuations with it.
-    fn knows(&mut self, state: u128, replayed: bool) -> bool {
+    fn knows(&mut self, state: State, replayed: bool) -> bool {
         let Some(memo) = &mut self.memo else { return false };
         if !replayed && !memo.note(state) && !self.way.contains(&state) {
             return true;
@@ -111,17 +118,31 @@ impl Universe {
         true
     }
 
-    /// In counting mode, between two steps: where no future lives, the universe may end because the
-    /// state was seen, or heal; it may be saved.
+    /// In counting mode, between two steps: where the state is plain data, the universe may end
+    /// because it was seen, and it is saved; where nobody is at work either, it may heal.
     pub(crate) fn between_steps(&mut self) -> Option<Settled> {
-        if !self.plan.counting || self.actors.iter().any(|actor| actor.op.is_some()) {
+        if !self.plan.counting {
             return None;
         }
+        if !self.actors.iter().enumerate().all(|(index, _)| self.is_plain(index)) {
+            return None;
+        }
+        let way = self.explorer.as_ref().map_or(0, |explorer| explorer.way.len());
         if self.visited_before() {
             return Some(Settled::Ended(End::Pruned));
         }
-        self.save_here();
-        self.heals_here().then_some(Settled::HealDue)
+        self.save_here(way);
+        let at_work = self.actors.iter().any(|actor| actor.op.is_some());
+        (!at_work && self.heals_here()).then_some(Settled::HealDue)
+    }
+
+    /// True if nothing of an actor lives, or only a handler at work.
+    fn is_plain(&self, index: usize) -> bool {
+        let Actor { op, life, .. } = &self.actors[index];
+        // What its process remembers is not in the state.
+        let remembers = || life.as_ref().and_then(Life::tries_again_in).is_some();
+        let works = || world(|world| world.slots[index].at_work().is_some());
+        op.is_none() || works() && !remembers()
     }
 
     /// In a state without futures: true if it was seen before. Derives from the state what engines
@@ -133,7 +154,7 @@ impl Universe {
         let state = self.state();
         #[expect(clippy::cast_possible_truncation, reason = "half of a hash is one too")]
         let (replayed, holds_locks) = world(|world| {
-            world.random = SplitMix(state as u64);
+            world.random = SplitMix(state.hash as u64);
             (!world.tape.at_end(), !world.lingering.is_empty())
         });
         let explorer = self.explorer.as_mut();
@@ -157,13 +178,15 @@ impl Universe {
         world(|world| world.tape.draw(Site::Heal, 2, Chance::Even)) == 1
     }
 
-    fn save_here(&mut self) {
+    /// Saves the state, to which so many others led; it is noted again when it is resumed.
+    fn save_here(&mut self, way: usize) {
         let Some(explorer) = &mut self.explorer else { return };
         let at = world(|world| world.tape.position());
         if explorer.saved.last().is_some_and(|saved| saved.at >= at) {
             return;
         }
-        let plain = self.actors.iter().map(|actor| Plain {
+        let actors = self.actors.iter().enumerate();
+        let plain = actors.map(|(index, actor)| Plain {
             seen: actor.seen,
             began_at: actor.began_at,
             next_at: actor.next_at,
@@ -171,9 +194,9 @@ impl Universe {
             asleep_until: actor.asleep_until,
             done: actor.done,
             off: actor.off,
+            work: actor.op.as_ref().and_then(|_| world(|world| world.slots[index].at_work())),
         });
-        // The state itself is noted again when it is resumed.
-        let way = explorer.way.len().saturating_sub(1);
+        let plain: Vec<Plain> = plain.collect();
         explorer.saved.push(world(|world| Saved {
             at,
             way,
@@ -187,7 +210,7 @@ impl Universe {
             faults_left: world.faults_left,
             faults_on: world.faults_on,
             trace_hash: world.trace.hash(),
-            actors: plain.collect(),
+            actors: plain,
             current: self.current,
             delays_left: self.delays_left,
             offered: self.offered,
@@ -200,7 +223,8 @@ impl Universe {
     fn resume(&mut self, saved: &Saved, mut tape: Tape) {
         self.drop_ops();
         for (actor, plain) in self.actors.iter_mut().zip(&saved.actors) {
-            let Plain { seen, began_at, next_at, asleep_since, asleep_until, done, off } = *plain;
+            let Plain { seen, began_at, next_at, asleep_since, asleep_until, done, off, work: _ } =
+                *plain;
             (actor.seen, actor.began_at, actor.done, actor.off) = (seen, began_at, done, off);
             (actor.next_at, actor.asleep_since, actor.asleep_until) =
                 (next_at, asleep_since, asleep_until);
@@ -230,5 +254,21 @@ impl Universe {
             world.sync_clock();
             world.tally.universes += 1;
         });
+        for (index, plain) in saved.actors.iter().enumerate() {
+            if let Some((token, done_at)) = plain.work {
+                self.go_on_working(index, token, done_at);
+            }
+        }
+    }
+
+    /// Has a worker do the rest of a turn in the middle of which the state was saved.
+    fn go_on_working(&mut self, index: usize, token: LeaseToken, done_at: i64) {
+        let left = world(|world| u64::try_from(done_at - world.now).unwrap_or(0));
+        let engine = self.engine(index, ModelStorage { actor: id(index) });
+        let stage = self.stage(index, engine.clone());
+        let actor = &mut self.actors[index];
+        actor.life = Some(Life::Model(engine));
+        actor.op = Some(actors::rest_of_turn(stage, token, Duration::from_micros(left)));
+        self.poll(index);
     }
 }

@@ -5,36 +5,64 @@
 //! nonces, request ids, numbers of events, instants that are past. In counting mode the numbers
 //! that an engine draws are derived from this hash, so that equal states also have equal jitter.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::hash::Hash;
 
+use sluicegate::operations::claim::LeaseToken;
 use sluicegate::storage::{Execution, Lease};
 use sluicegate::time::Timestamp;
 
+use crate::actors::Role;
 use crate::driver::Universe;
 use crate::driver::turns::SIGMA_US;
 use crate::driver::universe::Actor;
-use crate::driver::world::{World, world};
+use crate::driver::world::{Slot, World, world};
 use crate::history::Holder;
 use crate::wide::Wide;
 
-/// Hashes of the states that were seen in one flow. At 128 bits a billion states collide with a
-/// probability of 10^-21, at 64 bits of 3 per cent.
+/// A state in which no future lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct State {
+    /// The hash of everything but the faults that may still strike.
+    pub(crate) hash: u128,
+    /// So many of them.
+    pub(crate) faults: u32,
+}
+
+/// The states that were seen in one flow, by their hashes. At 128 bits a billion states collide
+/// with a probability of 10^-21, at 64 bits of 3 per cent.
+///
+/// Whatever follows a state with some faults left also follows it with more of them left, so that a
+/// state counts as seen if it was with as many or more.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
-    seen: BTreeSet<u128>,
+    /// The most faults that were left.
+    seen: BTreeMap<u128, u32>,
 }
 
 impl Memo {
     /// Notes a state; false if it was seen before.
-    pub(crate) fn note(&mut self, state: u128) -> bool {
-        self.seen.insert(state)
+    pub(crate) fn note(&mut self, state: State) -> bool {
+        match self.seen.entry(state.hash) {
+            Entry::Vacant(entry) => {
+                entry.insert(state.faults);
+                true
+            }
+            Entry::Occupied(mut entry) => {
+                let more = state.faults > *entry.get();
+                if more {
+                    entry.insert(state.faults);
+                }
+                more
+            }
+        }
     }
 }
 
 impl Universe {
-    /// The hash of the present state, in which no future lives.
-    pub(crate) fn state(&self) -> u128 {
+    /// The present state, in which no future lives.
+    pub(crate) fn state(&self) -> State {
         let mut hash = Wide::new();
         let elapsed = self.healed.map(|(healed_at, _)| world(|world| world.now - healed_at));
         elapsed.hash(&mut hash);
@@ -42,21 +70,20 @@ impl Universe {
         hash.mix(self.current as u64);
         if world(|world| world.faults_on) {
             hash.mix(1 + u64::from(self.is_disturbed()));
-            hash.mix(
-                u64::from(self.delays_left) << 32 | u64::from(world(|world| world.faults_left)),
-            );
+            hash.mix(u64::from(self.delays_left));
         }
         world(|world| {
             for (actor, slot) in self.actors.iter().zip(&world.slots) {
                 hash_actor(&mut hash, actor, world);
                 hash.mix(u64::from(slot.noticed));
+                hash_work(&mut hash, slot, world);
             }
             hash.mix(world.late.len() as u64);
             world.late.iter().for_each(|late| hash.signed(ahead(late.at, world.now)));
             hash_rows(&mut hash, world);
             hash_told(&mut hash, world);
         });
-        hash.both()
+        State { hash: hash.both(), faults: world(|world| world.faults_left) }
     }
 }
 
@@ -69,10 +96,23 @@ fn hash_actor(hash: &mut Wide, actor: &Actor, world: &World) {
     let news = actor.seen != world.news.watched_by(actor.role);
     hash.mix(u64::from(news) | u64::from(actor.done) << 1 | u64::from(actor.off) << 2);
     // A row that became due during its last turn wakes it once more.
+    let looks = matches!(actor.role, Role::Worker | Role::Reconciler);
     let due = || world.next_interesting(actor.role, actor.began_at);
-    hash.mix(u64::from(!news && due().is_some_and(|at| at <= world.now)));
+    hash.mix(u64::from(looks && !news && due().is_some_and(|at| at <= world.now)));
     hash.signed(ahead(actor.next_at, world.now));
     hash.signed(ahead(actor.asleep_until, world.now));
+}
+
+/// What a worker at work will report on, and when: the rest of its turn follows from it.
+fn hash_work(hash: &mut Wide, slot: &Slot, world: &World) {
+    let Some((token, done_at)) = slot.at_work() else { return hash.mix(0) };
+    let LeaseToken { execution, incarnation, attempt, epoch, nonce } = token;
+    let rows = world.judge.mirror().executions().iter();
+    let lease = rows.filter(|row| row.id == execution).find_map(|row| row.lease);
+    let holds = lease.is_some_and(|lease| lease.nonce == nonce);
+    hash.mix(1 + u64::from(holds));
+    (execution, incarnation, attempt, epoch).hash(hash);
+    hash.signed(ahead(done_at, world.now));
 }
 
 fn hash_rows(hash: &mut Wide, world: &World) {
@@ -148,8 +188,12 @@ mod tests {
     #[test]
     fn a_state_is_new_once() {
         let mut memo = Memo::default();
-        assert!(memo.note(1));
-        assert!(!memo.note(1));
-        assert!(memo.note(2));
+        let state = |hash, faults| State { hash, faults };
+        assert!(memo.note(state(1, 1)));
+        assert!(!memo.note(state(1, 1)));
+        assert!(memo.note(state(2, 1)));
+        assert!(!memo.note(state(2, 0)));
+        assert!(memo.note(state(2, 2)));
+        assert!(!memo.note(state(2, 1)));
     }
 }
