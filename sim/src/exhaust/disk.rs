@@ -15,7 +15,7 @@ use sluicegate::mutants::Mutant;
 use super::crash_points::{CrashPoints, crash_points};
 use super::graphs::{Alphabet, Graph, graphs};
 use super::shapes::NODES_MAX;
-use super::{Finding, Settings, in_parallel, name, report};
+use super::{Finding, Settings, in_parallel, name, report, unknown};
 use crate::driver::{End, Universe};
 use crate::faults::FaultKind;
 use crate::plan::{EngineKind, FailingDisk, LaneKind, Odds, Plan, Strike};
@@ -133,7 +133,7 @@ pub fn run(settings: &DiskSettings, progress: &(dyn Fn(usize, usize) + Sync)) ->
         complete: true,
         wall: Duration::ZERO,
     };
-    let crashed = in_parallel(settings.jobs, flows.len(), |at| {
+    let crashed = in_parallel(settings.jobs, &unknown(flows.len()), |at| {
         let crashed = crash_points(settings, &flows[at]);
         one_more();
         crashed
@@ -143,7 +143,7 @@ pub fn run(settings: &DiskSettings, progress: &(dyn Fn(usize, usize) + Sync)) ->
         summary.complete &= !one.cut_short;
         summary.findings.extend(findings);
     }
-    let explored = in_parallel(settings.jobs, universes, |at| {
+    let explored = in_parallel(settings.jobs, &unknown(universes), |at| {
         let (fault, way) = STRUCK[at % STRUCK.len()];
         let explored = explore(settings, &flows[at / STRUCK.len()], fault, way);
         one_more();

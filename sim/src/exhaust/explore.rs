@@ -26,6 +26,8 @@ use crate::tape::{Chance, Site, Tape};
 #[derive(Default)]
 pub(crate) struct Explorer {
     memo: Option<Memo>,
+    /// Universes go on from the last state that they share.
+    forks: bool,
     /// States on the way of the present universe, the deepest last.
     saved: Vec<Saved>,
     /// Hashes of the states on that way: one that is met again here is a loop, not a known end.
@@ -72,8 +74,8 @@ struct Plain {
 }
 
 impl Explorer {
-    pub(crate) fn new(memo: bool) -> Self {
-        Self { memo: memo.then(Memo::default), ..Self::default() }
+    pub(crate) fn new(memo: bool, forks: bool) -> Self {
+        Self { memo: memo.then(Memo::default), forks, ..Self::default() }
     }
 
     /// Takes note of a state; true if it was seen before and its continuations with it.
@@ -180,7 +182,9 @@ impl Universe {
 
     /// Saves the state, to which so many others led; it is noted again when it is resumed.
     fn save_here(&mut self, way: usize) {
-        let Some(explorer) = &mut self.explorer else { return };
+        let Some(explorer) = self.explorer.as_mut().filter(|explorer| explorer.forks) else {
+            return;
+        };
         let at = world(|world| world.tape.position());
         if explorer.saved.last().is_some_and(|saved| saved.at >= at) {
             return;

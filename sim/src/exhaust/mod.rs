@@ -159,7 +159,7 @@ impl Settings {
         }
     }
 
-    /// Every flow, those with the most edges first: they take longest and fail earliest.
+    /// Every flow, those with the most edges first: they fail earliest.
     fn flows(&self) -> Vec<Graph> {
         let sizes = 1..=self.nodes;
         let mut flows: Vec<Graph> = sizes.flat_map(|nodes| graphs(nodes, self.alphabet)).collect();
@@ -198,6 +198,12 @@ struct Explored {
     complete: bool,
 }
 
+impl Explored {
+    fn cost(&self) -> u64 {
+        self.figures.statements
+    }
+}
+
 /// Runs through everything; `progress` hears how many flows of how many are done.
 ///
 /// Deviations are allowed one by one, so that what fails without any is found first.
@@ -209,30 +215,52 @@ pub fn run(settings: &Settings, progress: &(dyn Fn(usize, usize) + Sync)) -> Sum
     let total = flows.len() * (1 + settings.delays as usize);
     let done = AtomicUsize::new(0);
     let mut summary = Summary::new(settings);
+    let mut costs = rehearse(settings, &flows, &watch);
     for delays in 0..=settings.delays {
-        let explored = in_parallel(settings.jobs, flows.len(), |at| {
+        let explored = in_parallel(settings.jobs, &costs, |at| {
             let explored = explore(settings, &flows[at], delays, &watch);
             progress(1 + done.fetch_add(1, Ordering::Relaxed), total);
             explored
         });
+        costs = explored.iter().map(Explored::cost).collect();
         summary.add_pass(&flows, explored);
     }
     summary.wall = watch.elapsed();
     summary
 }
 
-/// Runs `work` on each index and returns the results in their order, whoever did them.
-fn in_parallel<T: Send>(jobs: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+/// What each flow will cost, by what it costs with one fault fewer, which is little beside it.
+fn rehearse(settings: &Settings, flows: &[Graph], watch: &Watch) -> Vec<u64> {
+    if settings.faults < 2 || settings.jobs == 1 {
+        return unknown(flows.len());
+    }
+    let fewer = Settings { faults: settings.faults - 1, ..settings.clone() };
+    let costs = in_parallel(settings.jobs, &unknown(flows.len()), |at| {
+        explore(&fewer, &flows[at], 0, watch)
+    });
+    costs.iter().map(Explored::cost).collect()
+}
+
+/// Costs of which nothing is known: the order stays as it is.
+fn unknown(count: usize) -> Vec<u64> {
+    vec![0; count]
+}
+
+/// Runs `work` on each index and returns the results in their order, whoever did them. What costs
+/// most is begun first, so that nobody waits long for the last one (Graham 1969).
+fn in_parallel<T: Send>(jobs: usize, costs: &[u64], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let mut order: Vec<usize> = (0..costs.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(costs[*at]));
     let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<T>>> = order.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
-        for _ in 0..jobs.min(count) {
+        for _ in 0..jobs.min(order.len()) {
             scope.spawn(|| {
                 loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(result) = results.get(at) else { return };
+                    let next = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&at) = order.get(next) else { return };
                     let one = work(at);
-                    *result.lock().expect("nobody panics with the lock") = Some(one);
+                    *results[at].lock().expect("nobody panics with the lock") = Some(one);
                 }
             });
         }
@@ -252,7 +280,7 @@ fn explore(settings: &Settings, graph: &Graph, delays: u32, watch: &Watch) -> Ex
     }
     let plan = settings.plan(graph, delays);
     let mut universe = Universe::new(Arc::new(plan.clone())).expect("every graph is a valid flow");
-    universe.explorer = Some(Box::new(Explorer::new(settings.memo)));
+    universe.explorer = Some(Box::new(Explorer::new(settings.memo, true)));
     Universe::take_tally();
     universe.reset(Tape::quiet());
     loop {

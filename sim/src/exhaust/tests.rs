@@ -1,6 +1,8 @@
 //! Exhaustive runs of small flows: what they find, and that pruning hides none of it.
 
 use super::*;
+use crate::driver::world::world;
+use crate::tape::Cell;
 
 fn settings(nodes: u8, faults: u32) -> Settings {
     Settings {
@@ -102,4 +104,39 @@ fn a_hop_that_reads_before_it_locks_is_found_by_one_deviation() {
     let summary = check_memo_agrees(&whole);
     assert_eq!(summary.passes[0].failed, 0, "{summary}");
     assert!(summary.passes[1].failed > 0, "{summary}");
+}
+
+/// Every universe of a flow: its tape, when it ended, and a hash over everything that happened.
+fn universes(settings: &Settings, graph: &Graph, forks: bool) -> Vec<(Vec<Cell>, i64, u64)> {
+    let plan = Arc::new(settings.plan(graph, settings.delays));
+    let mut universe = Universe::new(plan).unwrap();
+    universe.explorer = Some(Box::new(Explorer::new(false, forks)));
+    universe.reset(Tape::quiet());
+    let mut universes = Vec::new();
+    loop {
+        assert_eq!(universe.explore(), End::Clean);
+        let cells = world(|world| world.tape.cells().to_vec());
+        universes.push(world(|world| (cells, world.now, world.trace.hash())));
+        if !universe.advance() {
+            return universes;
+        }
+    }
+}
+
+#[test]
+fn a_universe_that_goes_on_from_a_saved_state_is_the_one_from_the_beginning() {
+    let kinds = BTreeSet::from([
+        FaultKind::Crash,
+        FaultKind::LingeringSession,
+        FaultKind::Serialization,
+        FaultKind::Pause,
+        FaultKind::NoticeLate,
+    ]);
+    let settings = Settings { kinds, ..settings(2, 1) };
+    for graph in settings.flows() {
+        let [whole, forked] = [false, true].map(|forks| universes(&settings, &graph, forks));
+        assert_eq!(whole.len(), forked.len());
+        let differs = whole.iter().zip(&forked).find(|(whole, forked)| whole != forked);
+        assert_eq!(differs, None, "{}", graph.text());
+    }
 }
