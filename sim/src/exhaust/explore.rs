@@ -30,7 +30,7 @@ pub(crate) struct Explorer {
     forks: bool,
     /// States on the way of the present universe, the deepest last.
     saved: Vec<Saved>,
-    /// Hashes of the states on that way: one that is met again here is a loop, not a known end.
+    /// The states on that way: one that is met again here is a loop, not a known end.
     way: Vec<State>,
 }
 
@@ -147,7 +147,7 @@ impl Universe {
         op.is_none() || works() && !remembers()
     }
 
-    /// In a state without futures: true if it was seen before. Derives from the state what engines
+    /// In a state that is plain data: true if it was seen before. Derives from the state what engines
     /// are given as random numbers.
     pub(crate) fn visited_before(&mut self) -> bool {
         if !self.plan.counting {

@@ -1,5 +1,6 @@
 //! The states that were seen: a hash over everything that decides what a universe does next, taken
-//! where no future lives, and the set of those hashes. Never decides what is explored.
+//! where no future lives but those of handlers at work, and the set of those hashes. Never decides
+//! what is explored.
 //!
 //! Equal states reached at different instants hash alike. Left out is what only tells states apart:
 //! nonces, request ids, numbers of events, instants that are past. In counting mode the numbers
@@ -21,7 +22,7 @@ use crate::driver::world::{Slot, World, world};
 use crate::history::Holder;
 use crate::wide::Wide;
 
-/// A state in which no future lives.
+/// A state in which no future lives but those of handlers at work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State {
     /// The hash of everything but the faults that may still strike.
@@ -61,7 +62,7 @@ impl Memo {
 }
 
 impl Universe {
-    /// The present state, in which no future lives.
+    /// The present state, in which no future lives but those of handlers at work.
     pub(crate) fn state(&self) -> State {
         let mut hash = Wide::new();
         let elapsed = self.healed.map(|(healed_at, _)| world(|world| world.now - healed_at));
