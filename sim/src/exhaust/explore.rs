@@ -147,8 +147,8 @@ impl Universe {
         op.is_none() || works() && !remembers()
     }
 
-    /// In a state that is plain data: true if it was seen before. Derives from the state what engines
-    /// are given as random numbers.
+    /// In a state that is plain data: true if it was seen before. Derives from the state what
+    /// engines are given as random numbers.
     pub(crate) fn visited_before(&mut self) -> bool {
         if !self.plan.counting {
             return false;
