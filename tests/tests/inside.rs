@@ -104,7 +104,7 @@ async fn on_sqlite_a_call_that_fails_leaves_the_transaction_as_it_was() {
     transaction.execute("insert into orders values ('1')", []).expect("it goes on");
     transaction.commit().expect("it commits");
     assert_eq!(file.orders(), 1);
-    let keys = "select count(*) from submission";
+    let keys = "select count(*) from sluicegate_submission";
     let keys: i64 = file.connection.query_row(keys, [], |row| row.get(0)).expect("it counts");
     assert_eq!(keys, 1, "the key of the refused call went with it");
 }

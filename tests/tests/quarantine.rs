@@ -55,7 +55,7 @@ fn sorted(flow: FlowKey, names: &[&str]) -> Vec<ExecutionId> {
 async fn a_claim_passes_over_what_cannot_be_read_until_it_is_mended() {
     let (engine, flow) = submitted(&[]).await;
     let a = flow.execution("a");
-    spoil(&engine, "update execution set backoff = 9 where name = 'a'");
+    spoil(&engine, "update sluicegate_execution set backoff = 9 where name = 'a'");
     assert_eq!(claimed(&engine).await, sorted(flow, &["b", "c"]));
     let failing = engine.failing();
     assert_eq!(failing.len(), 1, "{failing:?}");
@@ -66,7 +66,7 @@ async fn a_claim_passes_over_what_cannot_be_read_until_it_is_mended() {
         matches!(&explained, Explanation::Quarantined { execution, .. } if *execution == a),
         "{explained:?}"
     );
-    spoil(&engine, "update execution set backoff = 2");
+    spoil(&engine, "update sluicegate_execution set backoff = 2");
     engine.retry_failing(Visited::Unreadable(a));
     assert_eq!(claimed(&engine).await, [a]);
     assert!(engine.failing().is_empty());
@@ -75,7 +75,7 @@ async fn a_claim_passes_over_what_cannot_be_read_until_it_is_mended() {
 #[tokio::test]
 async fn a_cancel_leaves_what_cannot_be_read_and_says_so() {
     let (engine, flow) = submitted(&[]).await;
-    spoil(&engine, "update execution set backoff = 9 where name = 'a'");
+    spoil(&engine, "update sluicegate_execution set backoff = 9 where name = 'a'");
     let request = engine.request_id();
     let report = engine.cancel_flow(flow.id, ClosePolicy::CancelAll, request).await;
     let report = report.expect("the others are cancelled");
@@ -85,7 +85,7 @@ async fn a_cancel_leaves_what_cannot_be_read_and_says_so() {
     assert_eq!(report.progress, Cancelling::InProgress { remaining: 1 });
     let waited = engine.cancel_flow_and_wait(flow.id, ClosePolicy::CancelAll, request).await;
     assert!(matches!(waited, Err(EngineError::Unreadable { .. })), "{waited:?}");
-    spoil(&engine, "update execution set backoff = 2");
+    spoil(&engine, "update sluicegate_execution set backoff = 2");
     engine.retry_failing(Visited::Unreadable(flow.execution("a")));
     let waited = engine.cancel_flow_and_wait(flow.id, ClosePolicy::CancelAll, request).await;
     assert_eq!(waited.expect("it is mended").progress, Cancelling::Done);
@@ -101,7 +101,7 @@ async fn what_cannot_be_read_is_in_the_way_of_no_other_flow() {
         engine.submit(named.build()).await.expect("the flow is valid").flow()
     };
     submit(&["spoilt"]).await;
-    spoil(&engine, "update execution set backoff = 9");
+    spoil(&engine, "update sluicegate_execution set backoff = 9");
     let flow = submit(&["x", "y"]).await;
     assert_eq!(claimed(&engine).await, sorted(flow, &["x", "y"]));
     assert_eq!(engine.failing().len(), 1, "the other flow's is in quarantine");
@@ -116,8 +116,8 @@ async fn a_group_that_cannot_be_read_is_in_nobody_elses_way() {
     let (engine, flow) = submitted(&[("a", "b"), ("a", "c")]).await;
     spoil(
         &engine,
-        "update edge_group set policy = 9 where downstream = \
-         (select id from execution where name = 'b')",
+        "update sluicegate_edge_group set policy = 9 where downstream = \
+         (select id from sluicegate_execution where name = 'b')",
     );
     let request = ClaimRequest::new(engine.request_id(), "w");
     let token = engine.claim(request).await.expect("it may be claimed")[0].token();
@@ -137,7 +137,7 @@ async fn a_group_that_cannot_be_read_is_in_nobody_elses_way() {
     assert!(explained.to_string().contains("waits for an operator"), "{explained}");
     let pass = engine.dispatch_pass(&Scope::default()).await.expect("the pass goes on");
     assert_eq!((pass.errors, pass.reconciled), (1, 0), "it is left alone for a while");
-    spoil(&engine, "update edge_group set policy = 1");
+    spoil(&engine, "update sluicegate_edge_group set policy = 1");
     engine.retry_failing(Visited::Upstream(flow.execution("a")));
     engine.dispatch_pass(&Scope::default()).await.expect("it is mended");
     assert_eq!(state("b").await, PublicState::Waiting);

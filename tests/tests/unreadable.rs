@@ -83,7 +83,7 @@ impl Home {
                 let sql = format!(
                     "pragma ignore_check_constraints = on; {}; \
                      pragma ignore_check_constraints = off;",
-                    statement(table, &format!("x'{id}'"))
+                    statement(&format!("sluicegate_{table}"), &format!("x'{id}'"))
                 );
                 let done = storage.with_connection(|connection| connection.execute_batch(&sql));
                 done.expect("nobody uses it").expect("the statement is valid");

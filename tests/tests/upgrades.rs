@@ -51,8 +51,8 @@ fn steps(ours: &[Migration], version: Version, schema: &str) -> Arc<[Migration]>
     let last = *ours.last().expect("a schema is made by a migration");
     let expand = match schema {
         "" => {
-            "alter table execution add column note text; \
-             create index execution_noted on execution (note) where note is not null"
+            "alter table sluicegate_execution add column note text; \
+             create index execution_noted on sluicegate_execution (note) where note is not null"
         }
         _ => {
             "alter table sluicegate.execution add column note text; \

@@ -100,7 +100,7 @@ fn ended_sqlite(place: &SqlitePlace, namespace: &str) -> rusqlite::Result<Vec<Ve
     let connection = rusqlite::Connection::open(&place.file)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     let sql = format!(
-        "select flow from execution where namespace = '{namespace}' \
+        "select flow from sluicegate_execution where namespace = '{namespace}' \
          group by flow having min(state >= 4 and propagated = 1) order by flow"
     );
     let mut statement = connection.prepare(&sql)?;
@@ -135,8 +135,10 @@ async fn suspended_postgres(
 fn suspended_sqlite(place: &SqlitePlace, filter: &str) -> rusqlite::Result<Vec<Suspension>> {
     let connection = rusqlite::Connection::open(&place.file)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    let sql =
-        format!("select partition, id, epoch from execution where {filter} order by partition, id");
+    let sql = format!(
+        "select partition, id, epoch from sluicegate_execution where {filter} \
+         order by partition, id"
+    );
     let mut statement = connection.prepare(&sql)?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     rows.collect()
@@ -171,6 +173,6 @@ async fn count_postgres(
 fn count_sqlite(table: &str, place: &SqlitePlace, filter: &str) -> rusqlite::Result<i64> {
     let connection = rusqlite::Connection::open(&place.file)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    let sql = format!("select count(*) from {table} where {filter}");
+    let sql = format!("select count(*) from sluicegate_{table} where {filter}");
     connection.query_row(&sql, [], |row| row.get(0))
 }

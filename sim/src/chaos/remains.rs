@@ -73,7 +73,7 @@ fn read_sqlite(place: &SqlitePlace) -> rusqlite::Result<Remains> {
     let mut answers = Vec::new();
     // There the number of an event is its place.
     for query in queries("id") {
-        let mut statement = connection.prepare(&query.replace("{}", ""))?;
+        let mut statement = connection.prepare(&query.replace("{}", "sluicegate_"))?;
         let numbers = statement.query_map([], |row| row.get(0))?;
         answers.push(numbers.collect::<rusqlite::Result<Vec<i64>>>()?);
     }
@@ -145,11 +145,11 @@ mod tests {
             ("flow_change", "partition, flow", format!("0, {id}")),
             ("sibling_request", "partition, downstream, flow", format!("0, {id}, {id}")),
         ] {
-            let sql = format!("insert into {table} ({columns}) values ({values})");
+            let sql = format!("insert into sluicegate_{table} ({columns}) values ({values})");
             connection.execute(&sql, []).unwrap();
             let remains = read_sqlite(&place).unwrap();
             assert_eq!(remains.alone, [(table, 1)]);
-            connection.execute(&format!("delete from {table}"), []).unwrap();
+            connection.execute(&format!("delete from sluicegate_{table}"), []).unwrap();
         }
     }
 

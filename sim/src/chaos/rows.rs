@@ -162,12 +162,12 @@ fn read_sqlite(place: &SqlitePlace, namespace: Option<&str>) -> Result<Tables, S
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         connection.execute_batch("begin")?;
         // The first reading fixes the instant, which the clock must not show a time before.
-        connection.query_row("select count(*) from stream_head", [], |_| Ok(()))?;
+        connection.query_row("select count(*) from sluicegate_stream_head", [], |_| Ok(()))?;
         let now = "select cast((julianday('now') - 2440587.5) * 86400000 as integer) * 1000";
         let now = connection.query_row(now, [], |row| row.get(0))?;
         let mut tables = Vec::new();
         for query in QUERIES {
-            let sql = sql(Dialect::Sqlite, query, "", namespace);
+            let sql = sql(Dialect::Sqlite, query, "sluicegate_", namespace);
             let mut statement = connection.prepare(&sql)?;
             let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
             tables.push(rows.collect::<rusqlite::Result<Vec<String>>>()?);

@@ -91,6 +91,7 @@ fn in_file(place: &SqlitePlace, id: ExecutionId) -> rusqlite::Result<()> {
     let (partition, id) = (id.partition.0, id.uuid.simple());
     file.execute_batch(&format!(
         "pragma ignore_check_constraints = on; \
-         update execution set backoff = {UNKNOWN} where partition = {partition} and id = x'{id}'"
+         update sluicegate_execution set backoff = {UNKNOWN} \
+         where partition = {partition} and id = x'{id}'"
     ))
 }

@@ -57,7 +57,7 @@ impl Universe {
             Stores::Sqlite(lane) => {
                 let lease = codes::lease_event(event.lease);
                 lane.try_execute(&format!(
-                    "delete from event where execution = x'{}' and incarnation = {} \
+                    "delete from sluicegate_event where execution = x'{}' and incarnation = {} \
                      and (lease_attempt, lease_change, lease_expires_at) = ({}, {}, {})",
                     event.execution.uuid.simple(),
                     event.incarnation,
@@ -93,7 +93,7 @@ impl Universe {
         let gone = match &self.stores {
             Stores::Model => world(|world| world.database.delete_sibling_request(group)),
             Stores::Sqlite(lane) => lane.try_execute(&format!(
-                "delete from sibling_request where downstream = x'{}'",
+                "delete from sluicegate_sibling_request where downstream = x'{}'",
                 group.uuid.simple()
             )),
         };
@@ -123,7 +123,7 @@ impl SqliteLane {
         let id = row.execution();
         let done = self.try_execute(&format!(
             "pragma ignore_check_constraints = on; \
-             update {table} set {column} = 9 where {key} = x'{}'; \
+             update sluicegate_{table} set {column} = 9 where {key} = x'{}'; \
              pragma ignore_check_constraints = off;",
             id.uuid.simple()
         ));

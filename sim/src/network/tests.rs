@@ -279,6 +279,6 @@ fn a_restart_that_lost_what_was_committed_is_seen() {
         world(|world| world.violation.take()).map(|violation| violation.invariant)
     };
     assert_eq!(judged(), None);
-    lane.execute("delete from attempt");
+    lane.execute("delete from sluicegate_attempt");
     assert_eq!(judged(), Some("I19"));
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use sluicegate::storage::{Descriptor, Kind, Verb};
 
 use crate::none;
-use crate::sql_rules::{Keys, Rows, keys, names_clock, violations};
+use crate::sql_rules::{Keys, Rows, keys, names_clock, violations, without_prefix};
 use crate::tree::{File, files};
 
 /// Control verbs that a backend may have a statement for.
@@ -113,6 +113,20 @@ fn every_verb_works_on_a_table_of_the_schema() {
         found.extend(unknown.map(|verb| format!("{}: no table {}", verb.name, verb.table)));
     }
     none(&found);
+}
+
+#[test]
+fn what_a_file_holds_of_ours_has_our_prefix() {
+    let backends = backends();
+    let sqlite = backends.iter().filter(|backend| backend.name == "sqlite");
+    let found = sqlite.flat_map(|backend| &backend.migrations).flat_map(|file| {
+        let names = without_prefix(&file.text).into_iter();
+        names.map(|name| format!("{}: {name} has no prefix", file.path))
+    });
+    none(&found.collect::<Vec<_>>());
+    let text = "create table sluicegate_t (a); create unique index i on sluicegate_t (a);
+        create table event (b);";
+    assert_eq!(without_prefix(text), ["i", "event"]);
 }
 
 #[test]

@@ -168,10 +168,36 @@ pub(crate) fn keys(migrations: &str) -> Keys {
             // Behind its schema, if it names one.
             let qualified = rest.first().is_some_and(|token| token == ".");
             let name = if qualified { &rest[1] } else { name };
-            keys.insert(name.clone(), primary_key(statement));
+            keys.insert(bare(name).to_owned(), primary_key(statement));
         }
     }
     keys
+}
+
+/// What stands before the names of our tables in a file, which may hold those of an application.
+const PREFIX: &str = "sluicegate_";
+
+/// The name of a table as the descriptors give it.
+fn bare(name: &str) -> &str {
+    name.strip_prefix(PREFIX).unwrap_or(name)
+}
+
+/// The tables and indexes that migrations create without the prefix.
+pub(crate) fn without_prefix(migrations: &str) -> Vec<String> {
+    let tokens = tokens(migrations);
+    let mut found = Vec::new();
+    for statement in tokens.split(|token| token == ";") {
+        let words: Vec<&str> = statement.iter().map(String::as_str).collect();
+        let (["create", "table" | "index" | "trigger" | "view", name, ..]
+        | ["create", "unique", "index", name, ..]) = words.as_slice()
+        else {
+            continue;
+        };
+        if !name.starts_with(PREFIX) {
+            found.push((*name).to_owned());
+        }
+    }
+    found
 }
 
 fn primary_key(statement: &[String]) -> Vec<String> {
@@ -225,7 +251,7 @@ impl Statement<'_> {
     /// The word after the one at this place, without its schema.
     fn target(&self, at: usize) -> Option<&str> {
         let qualified = self.tokens.get(at + 2).is_some_and(|token| token == ".");
-        let target = self.tokens.get(if qualified { at + 3 } else { at + 1 })?;
+        let target = bare(self.tokens.get(if qualified { at + 3 } else { at + 1 })?);
         self.keys.contains_key(target).then_some(target)
     }
 

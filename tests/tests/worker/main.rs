@@ -72,7 +72,7 @@ impl Home {
 
     /// What is stored as the result of the only execution that has one.
     fn result(&self) -> String {
-        let query = "select result from execution where result is not null";
+        let query = "select result from sluicegate_execution where result is not null";
         let result: Vec<u8> = self
             .sqlite
             .with_connection(|connection| connection.query_row(query, [], |row| row.get(0)))

@@ -23,22 +23,22 @@ const CONNECTIONS_MAX: usize = 128;
 
 /// Takes away what a universe leaves.
 const EMPTYING: [&str; 15] = [
-    "delete from submission",
-    "delete from flow",
-    "delete from execution",
-    "delete from edge",
-    "delete from edge_group",
-    "delete from attempt",
-    "delete from event",
-    "delete from flow_change",
-    "delete from flow_summary",
-    "delete from sibling_request",
-    "delete from request",
-    "delete from cancel_backlog",
-    "delete from subscription",
+    "delete from sluicegate_submission",
+    "delete from sluicegate_flow",
+    "delete from sluicegate_execution",
+    "delete from sluicegate_edge",
+    "delete from sluicegate_edge_group",
+    "delete from sluicegate_attempt",
+    "delete from sluicegate_event",
+    "delete from sluicegate_flow_change",
+    "delete from sluicegate_flow_summary",
+    "delete from sluicegate_sibling_request",
+    "delete from sluicegate_request",
+    "delete from sluicegate_cancel_backlog",
+    "delete from sluicegate_subscription",
     // As in a new file; but its timeline is no choice.
     "delete from sqlite_sequence",
-    "update stream_head set timeline = zeroblob(16), last_position = 0, horizon = 0",
+    "update sluicegate_stream_head set timeline = zeroblob(16), last_position = 0, horizon = 0",
 ];
 
 /// The database of this thread.
@@ -223,7 +223,7 @@ impl SqliteLane {
     /// Deletes every event. Which there were is known by then.
     pub(crate) fn delete_events(&self) {
         self.settle_doubts();
-        self.execute("delete from event");
+        self.execute("delete from sluicegate_event");
     }
 
     pub(crate) fn execute(&self, sql: &str) {
@@ -305,7 +305,7 @@ mod tests {
             disk(|disk| disk.format(&lane.image));
             let writer = open().unwrap();
             disk(|disk| disk.armed = Some(Armed::once(Trouble::ProcessCrash, after)));
-            let sql = "update stream_head set last_position = last_position + 1";
+            let sql = "update sluicegate_stream_head set last_position = last_position + 1";
             writer.with_connection(|connection| connection.execute_batch(sql).is_ok()).unwrap();
             drop(writer);
             if disk(|disk| disk.armed.take()).is_some() {
@@ -313,7 +313,7 @@ mod tests {
             }
             let read = || -> rusqlite::Result<u32> {
                 let storage = open().unwrap();
-                let sql = "select last_position from stream_head";
+                let sql = "select last_position from sluicegate_stream_head";
                 let read = storage
                     .with_connection(|connection| connection.query_row(sql, [], |row| row.get(0)));
                 disk(Disk::kill_everyone);

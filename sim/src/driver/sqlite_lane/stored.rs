@@ -224,7 +224,7 @@ impl World {
 /// Counts the rows of tables, in one statement.
 fn count(connection: &rusqlite::Connection, tables: &[&'static str]) -> rusqlite::Result<Counts> {
     let each: Vec<String> =
-        tables.iter().map(|table| format!("(select count(*) from {table})")).collect();
+        tables.iter().map(|table| format!("(select count(*) from sluicegate_{table})")).collect();
     let mut statement = connection.prepare_cached(&["select ", &each.join(", ")].concat())?;
     statement.query_row([], |row| {
         let count =

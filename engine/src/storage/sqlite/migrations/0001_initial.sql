@@ -14,7 +14,7 @@ create table sluicegate_partitions (
   count integer not null check (count between 1 and 65535)
 ) strict;
 
-create table submission (
+create table sluicegate_submission (
   namespace text not null,
   key text not null,
   partition integer not null check (partition between 0 and 65534),
@@ -24,10 +24,10 @@ create table submission (
   primary key (namespace, key)
 ) strict, without rowid;
 
-create index submission_by_flow
-on submission (partition, flow);
+create index sluicegate_submission_by_flow
+on sluicegate_submission (partition, flow);
 
-create table flow (
+create table sluicegate_flow (
   partition integer not null check (partition between 0 and 65534),
   id blob not null check (length(id) = 16),
   namespace text not null,
@@ -44,7 +44,7 @@ create table flow (
 
 -- A rowid table: its rows may be large, and a claim names them by rowid. The two large columns come
 -- last, so that nothing else is read through their overflow pages.
-create table execution (
+create table sluicegate_execution (
   partition integer not null check (partition between 0 and 65534),
   id blob not null check (length(id) = 16),
   flow blob not null check (length(flow) = 16),
@@ -123,31 +123,31 @@ create table execution (
   check ((backoff = 2) = (backoff_cap_ms is not null))
 ) strict;
 
-create index execution_blocked
-on execution (partition, id)
+create index sluicegate_execution_blocked
+on sluicegate_execution (partition, id)
 where state = 0;
 
-create index execution_claimable
-on execution (lane, claim_rank, not_before, partition, id)
+create index sluicegate_execution_claimable
+on sluicegate_execution (lane, claim_rank, not_before, partition, id)
 where state = 1;
 
-create index execution_by_request
-on execution (request)
+create index sluicegate_execution_by_request
+on sluicegate_execution (request)
 where state = 2;
 
-create index execution_attempt_over
-on execution (attempt_over_at)
+create index sluicegate_execution_attempt_over
+on sluicegate_execution (attempt_over_at)
 where state = 2;
 
-create index execution_deadline
-on execution (deadline)
+create index sluicegate_execution_deadline
+on sluicegate_execution (deadline)
 where state < 4 and deadline is not null;
 
-create index execution_unpropagated
-on execution (partition, id)
+create index sluicegate_execution_unpropagated
+on sluicegate_execution (partition, id)
 where state >= 4 and propagated = 0;
 
-create table edge_group (
+create table sluicegate_edge_group (
   partition integer not null check (partition between 0 and 65534),
   downstream blob not null check (length(downstream) = 16),
   flow blob not null check (length(flow) = 16),
@@ -164,7 +164,7 @@ create table edge_group (
   check (satisfied + unsatisfied <= edges)
 ) strict, without rowid;
 
-create table edge (
+create table sluicegate_edge (
   partition integer not null check (partition between 0 and 65534),
   downstream blob not null check (length(downstream) = 16),
   upstream blob not null check (length(upstream) = 16),
@@ -179,11 +179,11 @@ create table edge (
   check (downstream <> upstream)
 ) strict, without rowid;
 
-create index edge_pending
-on edge (partition, upstream, downstream, accepts)
+create index sluicegate_edge_pending
+on sluicegate_edge (partition, upstream, downstream, accepts)
 where resolution = 0;
 
-create table attempt (
+create table sluicegate_attempt (
   partition integer not null check (partition between 0 and 65534),
   execution blob not null check (length(execution) = 16),
   incarnation integer not null check (incarnation >= 0),
@@ -204,7 +204,7 @@ create table attempt (
 
 -- What is said of a lease is part of the key: all zero in a completion event, of which an
 -- incarnation has one.
-create table event (
+create table sluicegate_event (
   id integer primary key autoincrement,
   partition integer not null check (partition between 0 and 65534),
   execution blob not null check (length(execution) = 16),
@@ -228,17 +228,17 @@ create table event (
   check ((outcome is null) = (lease_change > 0))
 ) strict;
 
-create table flow_change (
+create table sluicegate_flow_change (
   id integer primary key autoincrement,
   partition integer not null check (partition between 0 and 65534),
   flow blob not null check (length(flow) = 16)
 ) strict;
 
-create index flow_change_by_flow
-on flow_change (partition, flow);
+create index sluicegate_flow_change_by_flow
+on sluicegate_flow_change (partition, flow);
 
 -- One row a flow; `ended_at` stands exactly while the status is a terminal one.
-create table flow_summary (
+create table sluicegate_flow_summary (
   partition integer not null check (partition between 0 and 65534),
   flow blob not null check (length(flow) = 16),
   blocked integer not null check (blocked >= 0),
@@ -257,18 +257,18 @@ create table flow_summary (
   check ((status >= 3) = (ended_at is not null))
 ) strict, without rowid;
 
-create index flow_summary_ended
-on flow_summary (ended_at, partition, flow)
+create index sluicegate_flow_summary_ended
+on sluicegate_flow_summary (ended_at, partition, flow)
 where ended_at is not null;
 
-create table sibling_request (
+create table sluicegate_sibling_request (
   partition integer not null check (partition between 0 and 65534),
   downstream blob not null check (length(downstream) = 16),
   flow blob not null check (length(flow) = 16),
   primary key (partition, downstream)
 ) strict, without rowid;
 
-create table request (
+create table sluicegate_request (
   partition integer not null check (partition between 0 and 65534),
   flow blob not null check (length(flow) = 16),
   request blob not null check (length(request) = 16),
@@ -277,7 +277,7 @@ create table request (
   primary key (partition, flow, request)
 ) strict, without rowid;
 
-create table cancel_backlog (
+create table sluicegate_cancel_backlog (
   partition integer not null check (partition between 0 and 65534),
   flow blob not null check (length(flow) = 16),
   primary key (partition, flow)
@@ -285,17 +285,17 @@ create table cancel_backlog (
 
 -- A position is the number of its event: one writer inserts in the order in which it commits. So
 -- nothing here has to number events, and `last_position` is what a caller has moved it to.
-create table stream_head (
+create table sluicegate_stream_head (
   stream integer primary key check (stream >= 0),
   timeline blob not null check (length(timeline) = 16),
   last_position integer not null check (last_position >= 0),
   horizon integer not null check (horizon >= 0)
 ) strict;
 
-insert into stream_head (stream, timeline, last_position, horizon)
+insert into sluicegate_stream_head (stream, timeline, last_position, horizon)
 values (0, randomblob(16), 0, 0);
 
-create table subscription (
+create table sluicegate_subscription (
   name text primary key,
   timeline blob not null check (length(timeline) = 16),
   position integer not null check (position >= 0)

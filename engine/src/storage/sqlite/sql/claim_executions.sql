@@ -2,7 +2,7 @@
 -- SQLite has one writer: no row is locked by another, so nothing is passed over. The walk is one
 -- per lane, each in the order of its index and cut at the limit; the merge cuts again. `+` keeps a
 -- range of partitions from making it a walk over all lanes.
-update execution
+update sluicegate_execution
 set
   state = 2,
   attempt = attempt + 1,
@@ -17,10 +17,10 @@ set
 where rowid in (
   select x.rowid
   from json_each(:lanes) as wanted
-  cross join execution as x
+  cross join sluicegate_execution as x
   where x.rowid in (
     select c.rowid
-    from execution as c indexed by execution_claimable
+    from sluicegate_execution as c indexed by sluicegate_execution_claimable
     where c.state = 1
     and c.lane = wanted.value
     and c.not_before <= :now
@@ -31,7 +31,7 @@ where rowid in (
     and (:except is null or c.id not in (select unhex(value) from json_each(:except)))
     and (
       select f.closing is null or f.closing = 1
-      from flow as f
+      from sluicegate_flow as f
       where f.partition = c.partition
       and f.id = c.flow
     )

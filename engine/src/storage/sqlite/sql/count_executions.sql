@@ -5,7 +5,7 @@ select
   coalesce(state = 1 and not_before > :now, 0) as delayed,
   count(*) as executions,
   max(finished_at) as finished_at
-from execution
+from sluicegate_execution
 where partition = :partition
 and flow = :flow
 and id >= :first

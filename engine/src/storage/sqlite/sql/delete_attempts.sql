@@ -1,4 +1,4 @@
 -- Guards nothing but the key: the executions are locked.
-delete from attempt
+delete from sluicegate_attempt
 where partition = :partition
 and execution = :execution

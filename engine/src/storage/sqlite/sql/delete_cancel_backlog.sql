@@ -1,4 +1,4 @@
 -- Guards nothing but the key: the flow is locked.
-delete from cancel_backlog
+delete from sluicegate_cancel_backlog
 where partition = :partition
 and flow = :flow

@@ -1,4 +1,4 @@
 -- Guards nothing but the key: the groups are locked.
-delete from edge
+delete from sluicegate_edge
 where partition = :partition
 and downstream = :downstream

@@ -1,4 +1,4 @@
 -- Guards nothing but the key: the executions are locked.
-delete from execution
+delete from sluicegate_execution
 where partition = :partition
 and id = :id

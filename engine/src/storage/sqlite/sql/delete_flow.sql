@@ -1,4 +1,4 @@
 -- Guards nothing but the key: the flow is locked.
-delete from flow
+delete from sluicegate_flow
 where partition = :partition
 and id = :id

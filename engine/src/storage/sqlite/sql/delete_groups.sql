@@ -1,4 +1,4 @@
 -- Guards nothing but the key: the groups are locked.
-delete from edge_group
+delete from sluicegate_edge_group
 where partition = :partition
 and downstream = :downstream

@@ -1,4 +1,4 @@
 -- Guards nothing but the key: the flow is locked.
-delete from request
+delete from sluicegate_request
 where partition = :partition
 and flow = :flow

@@ -1,4 +1,4 @@
 -- Guards nothing but the key: the flow is locked.
-delete from sibling_request
+delete from sluicegate_sibling_request
 where partition = :partition
 and downstream = :downstream

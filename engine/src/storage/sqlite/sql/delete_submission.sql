@@ -1,4 +1,4 @@
 -- Guards nothing but the key: the flow is locked.
-delete from submission
+delete from sluicegate_submission
 where partition = :partition
 and flow = :flow

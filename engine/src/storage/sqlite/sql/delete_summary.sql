@@ -1,4 +1,4 @@
 -- Guards nothing but the key: the summary is locked.
-delete from flow_summary
+delete from sluicegate_flow_summary
 where partition = :partition
 and flow = :flow

@@ -8,8 +8,8 @@ select
   e.upstream_incarnation,
   e.input,
   e.passes_as
-from edge_group as g
-cross join edge as e
+from sluicegate_edge_group as g
+cross join sluicegate_edge as e
 on e.partition = g.partition
 and e.downstream = g.downstream
 where g.partition = :partition

@@ -41,6 +41,6 @@ select
   worker,
   result,
   progress
-from execution
+from sluicegate_execution
 where partition = :partition
 and id = :id

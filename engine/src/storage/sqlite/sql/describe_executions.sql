@@ -41,7 +41,7 @@ select
   worker,
   result,
   progress
-from execution
+from sluicegate_execution
 where partition = :partition
 and flow = :flow
 and id >= :first

@@ -10,7 +10,7 @@ select
   satisfied,
   unsatisfied,
   decision
-from edge_group
+from sluicegate_edge_group
 where partition = :partition
 and flow = :flow
 and downstream >= :first

@@ -10,6 +10,6 @@ select
   satisfied,
   unsatisfied,
   decision
-from edge_group
+from sluicegate_edge_group
 where partition = :partition
 and downstream = :downstream

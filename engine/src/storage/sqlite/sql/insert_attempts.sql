@@ -1,5 +1,5 @@
 -- An attempt of that number is an error.
-insert into attempt (
+insert into sluicegate_attempt (
   partition,
   execution,
   incarnation,
@@ -30,6 +30,6 @@ select
   :ended_at,
   x.worker,
   x.instance
-from execution as x
+from sluicegate_execution as x
 where x.partition = :partition
 and x.id = :execution

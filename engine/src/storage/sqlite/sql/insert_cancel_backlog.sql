@@ -1,5 +1,5 @@
 -- A flow that is on the list stays.
-insert into cancel_backlog (
+insert into sluicegate_cancel_backlog (
   partition,
   flow
 )

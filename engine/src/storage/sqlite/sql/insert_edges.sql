@@ -1,5 +1,5 @@
 -- An edge between the two is an error.
-insert into edge (
+insert into sluicegate_edge (
   partition,
   downstream,
   upstream,

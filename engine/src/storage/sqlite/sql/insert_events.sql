@@ -1,5 +1,5 @@
 -- A second event of a key is an error.
-insert into event (
+insert into sluicegate_event (
   partition,
   execution,
   flow,
@@ -24,6 +24,6 @@ select
   :occurred_at,
   x.namespace,
   x.instance_tag
-from execution as x
+from sluicegate_execution as x
 where x.partition = :partition
 and x.id = :execution

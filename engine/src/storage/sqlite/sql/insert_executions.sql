@@ -1,5 +1,5 @@
 -- An execution of that id is an error; no lease comes with it.
-insert into execution (
+insert into sluicegate_execution (
   partition,
   id,
   flow,

@@ -1,5 +1,5 @@
 -- The first writer of an id keeps it.
-insert into flow (
+insert into sluicegate_flow (
   partition,
   id,
   namespace,

@@ -1,5 +1,5 @@
 -- Guards nothing: the number of a change is its key.
-insert into flow_change (
+insert into sluicegate_flow_change (
   partition,
   flow
 )

@@ -1,5 +1,5 @@
 -- A group of that downstream is an error.
-insert into edge_group (
+insert into sluicegate_edge_group (
   partition,
   downstream,
   flow,

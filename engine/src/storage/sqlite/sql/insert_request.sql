@@ -1,5 +1,5 @@
 -- The first effect of a request id stays.
-insert into request (
+insert into sluicegate_request (
   partition,
   flow,
   request,

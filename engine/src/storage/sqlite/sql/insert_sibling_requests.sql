@@ -1,5 +1,5 @@
 -- A request that exists stays.
-insert into sibling_request (
+insert into sluicegate_sibling_request (
   partition,
   downstream,
   flow

@@ -1,5 +1,5 @@
 -- The first writer of a key keeps it.
-insert into submission (
+insert into sluicegate_submission (
   namespace,
   key,
   partition,

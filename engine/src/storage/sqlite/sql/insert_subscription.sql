@@ -1,5 +1,5 @@
 -- A consumer that exists stays as it is.
-insert into subscription (
+insert into sluicegate_subscription (
   name,
   timeline,
   position

@@ -1,5 +1,5 @@
 -- A flow that has a summary is an error.
-insert into flow_summary (
+insert into sluicegate_flow_summary (
   partition,
   flow,
   blocked,

@@ -38,7 +38,7 @@ select
   x.namespace,
   x.instance_tag,
   x.worker
-from execution as x
+from sluicegate_execution as x
 where x.partition >= :partition_from
 and x.partition < :partition_to
 and (x.partition, x.id) > (:after_partition, :after_id)

@@ -25,8 +25,8 @@ select
   s.status,
   s.ended_at,
   s.last_change
-from flow as f
-cross join flow_summary as s
+from sluicegate_flow as f
+cross join sluicegate_flow_summary as s
 on s.partition = f.partition
 and s.flow = f.id
 where f.partition >= :partition_from

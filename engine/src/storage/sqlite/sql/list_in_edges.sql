@@ -8,7 +8,7 @@ select
   upstream_incarnation,
   input,
   passes_as
-from edge
+from sluicegate_edge
 where partition = :partition
 and downstream = :downstream
 and (:after is null or upstream > :after)

@@ -9,11 +9,11 @@ select
   e.upstream_incarnation,
   e.input,
   e.passes_as
-from execution as x
-cross join edge_group as g
+from sluicegate_execution as x
+cross join sluicegate_edge_group as g
 on g.partition = x.partition
 and g.flow = x.flow
-cross join edge as e
+cross join sluicegate_edge as e
 on e.partition = g.partition
 and e.downstream = g.downstream
 and e.upstream = x.id

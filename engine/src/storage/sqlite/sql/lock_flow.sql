@@ -11,6 +11,6 @@ select
   content_hash,
   request,
   created_at
-from flow
+from sluicegate_flow
 where partition = :partition
 and id = :id

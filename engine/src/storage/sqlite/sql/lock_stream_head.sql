@@ -5,12 +5,12 @@ select
   timeline,
   iif(
     last_position > coalesce(
-      (select seq from sqlite_sequence where name = 'event'),
+      (select seq from sqlite_sequence where name = 'sluicegate_event'),
       0
     ),
     last_position,
-    coalesce((select seq from sqlite_sequence where name = 'event'), 0)
+    coalesce((select seq from sqlite_sequence where name = 'sluicegate_event'), 0)
   ) as last_position,
   horizon
-from stream_head
+from sluicegate_stream_head
 where stream = :stream

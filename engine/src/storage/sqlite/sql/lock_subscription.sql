@@ -3,5 +3,5 @@ select
   name,
   timeline,
   position
-from subscription
+from sluicegate_subscription
 where name = :name

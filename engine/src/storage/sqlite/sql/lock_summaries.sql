@@ -14,6 +14,6 @@ select
   status,
   ended_at,
   last_change
-from flow_summary
+from sluicegate_flow_summary
 where partition = :partition
 and flow = :flow

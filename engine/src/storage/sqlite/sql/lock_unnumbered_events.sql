@@ -7,7 +7,7 @@ select
   lease_attempt,
   lease_change,
   lease_expires_at
-from event
+from sluicegate_event
 where id < 0
 and +partition >= :partition_from
 and +partition < :partition_to

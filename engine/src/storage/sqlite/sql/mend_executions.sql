@@ -1,6 +1,6 @@
 -- Guards nothing but the key: the row is locked, and what it holds may be anything.
 -- What was reported as progress stays with its mark, and the mark with it.
-update execution
+update sluicegate_execution
 set
   state = :state,
   cause = :cause,

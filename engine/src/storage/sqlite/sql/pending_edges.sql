@@ -6,8 +6,8 @@ select
   e.accepts,
   x.state,
   x.incarnation
-from edge as e
-left join execution as x
+from sluicegate_edge as e
+left join sluicegate_execution as x
 on x.partition = e.partition
 and x.id = e.upstream
 where e.partition = :partition

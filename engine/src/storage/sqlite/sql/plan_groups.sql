@@ -14,18 +14,18 @@ with recursive
         and g.decision = 0
         and x.state = 0 as will_skip
       from json_each(:upstreams) as wanted
-      cross join execution as u
+      cross join sluicegate_execution as u
       on u.partition = :partition
       and u.id = unhex(wanted.value)
       and u.state >= 4
-      cross join edge as e indexed by edge_pending
+      cross join sluicegate_edge as e indexed by sluicegate_edge_pending
       on e.partition = u.partition
       and e.upstream = u.id
       and e.resolution = 0
-      cross join edge_group as g
+      cross join sluicegate_edge_group as g
       on g.partition = e.partition
       and g.downstream = e.downstream
-      cross join execution as x
+      cross join sluicegate_execution as x
       on x.partition = e.partition
       and x.id = e.downstream
       limit :limit * 2
@@ -38,14 +38,14 @@ with recursive
       and g.decision = 0
       and x.state = 0
     from planned as p
-    cross join edge as e indexed by edge_pending
+    cross join sluicegate_edge as e indexed by sluicegate_edge_pending
     on e.partition = :partition
     and e.upstream = p.downstream
     and e.resolution = 0
-    cross join edge_group as g
+    cross join sluicegate_edge_group as g
     on g.partition = e.partition
     and g.downstream = e.downstream
-    cross join execution as x
+    cross join sluicegate_execution as x
     on x.partition = e.partition
     and x.id = e.downstream
     where p.will_skip

@@ -7,7 +7,7 @@ with recursive
     union
     select e.upstream
     from above as p
-    cross join edge as e
+    cross join sluicegate_edge as e
     on e.partition = :partition
     and e.downstream = p.id
   )
@@ -16,7 +16,7 @@ select
   e.downstream,
   e.upstream
 from above as p
-cross join edge as e
+cross join sluicegate_edge as e
 on e.partition = :partition
 and e.downstream = p.id
 order by e.downstream, e.upstream

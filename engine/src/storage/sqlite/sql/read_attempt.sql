@@ -12,7 +12,7 @@ select
   payload_hash,
   granted_at,
   ended_at
-from attempt
+from sluicegate_attempt
 where partition = :partition
 and execution = :execution
 and incarnation = :incarnation

@@ -3,7 +3,7 @@ select
   partition,
   id,
   closing
-from flow
+from sluicegate_flow
 where partition = :partition
 and id = :id
 and closing is not null

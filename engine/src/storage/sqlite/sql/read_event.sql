@@ -12,5 +12,5 @@ select
   occurred_at,
   namespace,
   instance_tag
-from event
+from sluicegate_event
 where id = :id

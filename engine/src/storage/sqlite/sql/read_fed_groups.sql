@@ -7,8 +7,8 @@ select
   g.k,
   g.on_satisfied,
   g.decision
-from edge as e indexed by edge_pending
-left join edge_group as g
+from sluicegate_edge as e indexed by sluicegate_edge_pending
+left join sluicegate_edge_group as g
 on g.partition = e.partition
 and g.downstream = e.downstream
 where e.partition = :partition

@@ -5,7 +5,7 @@ select
   h.timeline,
   max(
     h.last_position,
-    coalesce((select seq from sqlite_sequence where name = 'event'), 0)
+    coalesce((select seq from sqlite_sequence where name = 'sluicegate_event'), 0)
   ) as last_position,
   h.horizon,
   v.id as position,
@@ -27,7 +27,7 @@ from (
     timeline,
     last_position,
     horizon
-  from stream_head
+  from sluicegate_stream_head
   where stream = :stream
   limit 1
 ) as h
@@ -45,7 +45,7 @@ left join (
     occurred_at,
     namespace,
     instance_tag
-  from event
+  from sluicegate_event
   where id > :after
   and +partition >= :partition_from
   and +partition < :partition_to

@@ -38,7 +38,7 @@ select
   namespace,
   instance_tag,
   payload
-from execution indexed by execution_by_request
+from sluicegate_execution indexed by sluicegate_execution_by_request
 where state = 2
 and request = :request
 order by partition, id

@@ -26,8 +26,8 @@ from (
       e.passes_as,
       e.input,
       iif(e.input = 0 and x.incarnation = e.upstream_incarnation, x.result, null) as result
-    from edge as e
-    left join execution as x
+    from sluicegate_edge as e
+    left join sluicegate_execution as x
     on x.partition = e.partition
     and x.id = e.upstream
     where e.partition = :partition

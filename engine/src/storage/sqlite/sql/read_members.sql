@@ -3,7 +3,7 @@ select
   partition,
   id,
   state
-from execution
+from sluicegate_execution
 where partition = :partition
 and flow = :flow
 and id >= :first

@@ -5,7 +5,7 @@ select
   request,
   content_hash,
   reply
-from request
+from sluicegate_request
 where partition = :partition
 and flow = :flow
 and request = :request

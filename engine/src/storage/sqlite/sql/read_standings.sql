@@ -5,7 +5,7 @@ select
   state,
   cause,
   incarnation
-from execution
+from sluicegate_execution
 where partition = :partition
 and flow = :flow
 and id >= :first

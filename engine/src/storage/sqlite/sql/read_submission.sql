@@ -4,6 +4,6 @@ select
   flow,
   content_hash,
   request
-from submission
+from sluicegate_submission
 where namespace = :namespace
 and key = :key

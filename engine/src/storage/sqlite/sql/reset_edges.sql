@@ -1,5 +1,5 @@
 -- Guards nothing but the key: an edge waits again, whatever it was.
-update edge
+update sluicegate_edge
 set
   resolution = 0,
   upstream_incarnation = null,

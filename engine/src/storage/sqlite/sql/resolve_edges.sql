@@ -1,5 +1,5 @@
 -- Flips an edge once: only while it is pending.
-update edge
+update sluicegate_edge
 set
   resolution = :resolution,
   upstream_incarnation = :upstream_incarnation,

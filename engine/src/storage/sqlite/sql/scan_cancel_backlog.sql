@@ -2,8 +2,8 @@
 select
   b.partition,
   b.flow
-from cancel_backlog as b
-cross join flow as f
+from sluicegate_cancel_backlog as b
+cross join sluicegate_flow as f
 on f.partition = b.partition
 and f.id = b.flow
 where b.partition >= :partition_from

@@ -4,7 +4,7 @@ select
   s.partition,
   s.flow,
   s.ended_at
-from flow_summary as s indexed by flow_summary_ended
+from sluicegate_flow_summary as s indexed by sluicegate_flow_summary_ended
 where s.ended_at <= :ended_by
 and (s.ended_at, s.partition, s.flow) > (:after_ended_at, :after_partition, :after_id)
 and +s.partition >= :partition_from
@@ -13,7 +13,7 @@ and (
   select
     (:namespace is null or f.namespace = :namespace)
     and (:instance_tag is null or f.instance_tag = :instance_tag)
-  from flow as f
+  from sluicegate_flow as f
   where f.partition = s.partition
   and f.id = s.flow
 )

@@ -3,7 +3,7 @@
 select
   c.partition,
   c.flow
-from flow_change as c indexed by flow_change_by_flow
+from sluicegate_flow_change as c indexed by sluicegate_flow_change_by_flow
 where c.partition >= :partition_from
 and c.partition < :partition_to
 and (c.partition, c.flow) > (:after_partition, :after_id)
@@ -11,7 +11,7 @@ and (
   select
     (:namespace is null or f.namespace = :namespace)
     and (:instance_tag is null or f.instance_tag = :instance_tag)
-  from flow as f
+  from sluicegate_flow as f
   where f.partition = c.partition
   and f.id = c.flow
 )

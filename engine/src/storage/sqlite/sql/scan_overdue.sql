@@ -6,7 +6,7 @@ from (
   select
     x.partition,
     x.id
-  from execution as x indexed by execution_attempt_over
+  from sluicegate_execution as x indexed by sluicegate_execution_attempt_over
   where x.state = 2
   and x.attempt_over_at <= :now
   and x.partition >= :partition_from
@@ -18,7 +18,7 @@ from (
   select
     x.partition,
     x.id
-  from execution as x indexed by execution_deadline
+  from sluicegate_execution as x indexed by sluicegate_execution_deadline
   where x.state < 4
   and x.deadline is not null
   and x.deadline <= :now

@@ -3,8 +3,8 @@ select
   s.partition,
   s.downstream,
   s.flow
-from sibling_request as s
-cross join flow as f
+from sluicegate_sibling_request as s
+cross join sluicegate_flow as f
 on f.partition = s.partition
 and f.id = s.flow
 where s.partition >= :partition_from

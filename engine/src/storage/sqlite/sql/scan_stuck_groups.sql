@@ -3,8 +3,8 @@
 select
   x.partition,
   x.id
-from execution as x indexed by execution_blocked
-cross join edge_group as g
+from sluicegate_execution as x indexed by sluicegate_execution_blocked
+cross join sluicegate_edge_group as g
 on g.partition = x.partition
 and g.downstream = x.id
 where x.state = 0

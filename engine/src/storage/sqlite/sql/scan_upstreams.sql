@@ -2,7 +2,7 @@
 select
   x.partition,
   x.id
-from execution as x indexed by execution_unpropagated
+from sluicegate_execution as x indexed by sluicegate_execution_unpropagated
 where x.state >= 4
 and x.propagated = 0
 and x.partition >= :partition_from

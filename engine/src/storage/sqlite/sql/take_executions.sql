@@ -31,6 +31,6 @@ select
   backoff_factor,
   backoff_cap_ms,
   attempt_timeout_ms
-from execution
+from sluicegate_execution
 where partition = :partition
 and id = :id

@@ -3,7 +3,7 @@
 select
   x.partition,
   x.id
-from execution as x
+from sluicegate_execution as x
 where x.partition = :partition
 and x.flow = :flow
 and x.id >= :first
@@ -13,11 +13,11 @@ except
 select
   e.partition,
   e.upstream
-from edge_group as g
-cross join edge as e
+from sluicegate_edge_group as g
+cross join sluicegate_edge as e
 on e.partition = g.partition
 and e.downstream = g.downstream
-cross join execution as x
+cross join sluicegate_execution as x
 on x.partition = e.partition
 and x.id = e.upstream
 where g.partition = :partition

@@ -2,7 +2,7 @@
 select
   partition,
   upstream
-from edge indexed by edge_pending
+from sluicegate_edge indexed by sluicegate_edge_pending
 where partition = :partition
 and upstream = :upstream
 and resolution = 0

@@ -1,6 +1,6 @@
 -- Changes the row only in the state and at the epoch that it was read with.
 -- Progress goes where the result is cleared.
-update execution
+update sluicegate_execution
 set
   state = :state,
   cause = :cause,

@@ -1,5 +1,5 @@
 -- Guards nothing but the key: the flow is locked.
-update flow
+update sluicegate_flow
 set
   closing = :closing,
   closed_by = :closed_by,

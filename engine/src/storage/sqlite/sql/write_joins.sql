@@ -1,5 +1,5 @@
 -- Guards nothing but the key: the group is locked.
-update edge_group
+update sluicegate_edge_group
 set
   policy = :policy,
   k = :k,

@@ -1,5 +1,5 @@
 -- An event has its number as its position from its insert on: none lacks one.
-update event
+update sluicegate_event
 set occurred_at = occurred_at
 where id = :position
 and id is null

@@ -1,5 +1,5 @@
 -- Changes the row only while it is active at the epoch that it was read with.
-update execution
+update sluicegate_execution
 set
   progress_attempt = :attempt,
   progress_sequence = :sequence,

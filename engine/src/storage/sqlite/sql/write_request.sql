@@ -1,5 +1,5 @@
 -- Guards nothing but the key: the flow is locked.
-update request
+update sluicegate_request
 set
   reply = :reply
 where partition = :partition

@@ -1,5 +1,5 @@
 -- Moves forward only. The head is locked.
-update stream_head
+update sluicegate_stream_head
 set
   last_position = :last_position,
   horizon = :horizon

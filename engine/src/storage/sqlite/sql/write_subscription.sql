@@ -1,5 +1,5 @@
 -- Moves forward only, on the same timeline. The cursor is locked.
-update subscription
+update sluicegate_subscription
 set position = :position
 where name = :name
 and timeline = :timeline

@@ -1,5 +1,5 @@
 -- Guards nothing but the key: the summary is locked.
-update flow_summary
+update sluicegate_flow_summary
 set
   blocked = :blocked,
   ready = :ready,

@@ -137,7 +137,7 @@ fn a_grant_without_a_charge_leaves_the_count_and_the_epoch_wraps_as_bits() {
 fn check_column(storage: &SqliteStorage, id: ExecutionId, column: &str, expected: Option<i64>) {
     let read = storage.with_connection(|connection| {
         connection.query_row(
-            &format!("select {column} from execution where partition = ?1 and id = ?2"),
+            &format!("select {column} from sluicegate_execution where partition = ?1 and id = ?2"),
             (id.partition.0, id.uuid.as_bytes()),
             |row| row.get::<_, Option<i64>>(0),
         )

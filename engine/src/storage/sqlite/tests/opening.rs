@@ -60,7 +60,7 @@ fn a_newer_schema_is_left_untouched_even_with_commits_in_its_log_or_without_a_lo
         other
             .set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .unwrap();
-        other.execute_batch("update flow set revision = revision + 1").unwrap();
+        other.execute_batch("update sluicegate_flow set revision = revision + 1").unwrap();
         drop(other);
         let before = contents(&directory);
         assert_eq!(before.len(), if journal == "wal" { 2 } else { 1 });
@@ -156,25 +156,38 @@ fn check_damage(change: &str, words: &str) {
 #[test]
 fn an_unreadable_value_is_named_with_its_table_and_column() {
     for (change, words) in [
-        ("update execution set state = 42", "execution.state holds 42"),
-        ("update execution set cause = 9", "execution.cause holds 9"),
-        ("update execution set attempt = -1", "execution.attempt holds -1"),
-        ("update execution set propagated = 2", "execution.propagated holds 2"),
-        ("update execution set nonce = 5", "part of a lease in state blocked"),
-        ("update execution set state = 2", "part of a lease in state active"),
-        ("update execution set flow = x'0102'", "execution.flow holds [01, 02] of 2 bytes"),
-        ("update execution set backoff_cap_ms = null", "execution.(backoff, backoff_factor"),
-        ("update execution set kind = cast(x'ff' as text)", "execution.kind holds [ff] of 1"),
-        ("update edge_group set policy = 3", "edge_group.(policy, k, on_satisfied)"),
-        ("update edge_group set decision = 3", "edge_group.decision holds 3"),
-        ("update edge_group set satisfied = 4294967296", "satisfied holds 4294967296"),
-        ("update edge set accepts = 0", "edge.accepts holds 0"),
-        ("update edge set accepts = 32", "edge.accepts holds 32"),
-        ("update edge set resolution = -3", "edge.resolution holds -3"),
-        ("update flow set closing = 4", "flow.closing holds 4"),
-        ("update flow set content_hash = x''", "flow.content_hash holds [] of 0 bytes"),
+        ("update sluicegate_execution set state = 42", "execution.state holds 42"),
+        ("update sluicegate_execution set cause = 9", "execution.cause holds 9"),
+        ("update sluicegate_execution set attempt = -1", "execution.attempt holds -1"),
+        ("update sluicegate_execution set propagated = 2", "execution.propagated holds 2"),
+        ("update sluicegate_execution set nonce = 5", "part of a lease in state blocked"),
+        ("update sluicegate_execution set state = 2", "part of a lease in state active"),
+        (
+            "update sluicegate_execution set flow = x'0102'",
+            "execution.flow holds [01, 02] of 2 bytes",
+        ),
+        (
+            "update sluicegate_execution set backoff_cap_ms = null",
+            "execution.(backoff, backoff_factor",
+        ),
+        (
+            "update sluicegate_execution set kind = cast(x'ff' as text)",
+            "execution.kind holds [ff] of 1",
+        ),
+        ("update sluicegate_edge_group set policy = 3", "edge_group.(policy, k, on_satisfied)"),
+        ("update sluicegate_edge_group set decision = 3", "edge_group.decision holds 3"),
+        ("update sluicegate_edge_group set satisfied = 4294967296", "satisfied holds 4294967296"),
+        ("update sluicegate_edge set accepts = 0", "edge.accepts holds 0"),
+        ("update sluicegate_edge set accepts = 32", "edge.accepts holds 32"),
+        ("update sluicegate_edge set resolution = -3", "edge.resolution holds -3"),
+        ("update sluicegate_flow set closing = 4", "flow.closing holds 4"),
+        ("update sluicegate_flow set content_hash = x''", "flow.content_hash holds [] of 0 bytes"),
     ] {
-        let one = if change.starts_with("update execution") { " where name = 'a'" } else { "" };
+        let one = if change.starts_with("update sluicegate_execution") {
+            " where name = 'a'"
+        } else {
+            ""
+        };
         check_damage(&format!("{change}{one}"), words);
     }
 }
@@ -191,36 +204,36 @@ fn the_schema_refuses_rows_that_no_engine_writes() {
             &[edge(flow.key, "b", "a", AcceptSet::ON_SUCCESS)],
         );
         for change in [
-            "update execution set state = 9",
-            "update execution set state = -1",
-            "update execution set state = 2",
-            "update execution set nonce = 1",
-            "update execution set worker = 'w'",
-            "update execution set expires_at = 1",
-            "update execution set finished_at = 1 where state = 0",
-            "update execution set finished_at = null where state = 5",
-            "update execution set cause = null where state = 5",
-            "update execution set cause = 8",
-            "update execution set propagated = 1 where state = 0",
-            "update execution set charged = -1",
-            "update execution set attempt = -1",
-            "update execution set give_backs = -1",
-            "update execution set id = x'00'",
-            "update execution set backoff_factor = null",
-            "update execution set epoch = 'one'",
-            "update execution set payload = 'text'",
-            "update edge_group set satisfied = 2",
-            "update edge_group set satisfied = 1, unsatisfied = 1",
-            "update edge_group set unsatisfied = -1",
-            "update edge_group set policy = 3",
-            "update edge_group set on_satisfied = 1",
-            "update edge_group set decision = 3",
-            "update edge set accepts = 0",
-            "update edge set resolution = 1",
-            "update edge set upstream_incarnation = 1",
-            "update edge set upstream = downstream",
-            "update flow set closing = 0",
-            "update flow set revision = -1",
+            "update sluicegate_execution set state = 9",
+            "update sluicegate_execution set state = -1",
+            "update sluicegate_execution set state = 2",
+            "update sluicegate_execution set nonce = 1",
+            "update sluicegate_execution set worker = 'w'",
+            "update sluicegate_execution set expires_at = 1",
+            "update sluicegate_execution set finished_at = 1 where state = 0",
+            "update sluicegate_execution set finished_at = null where state = 5",
+            "update sluicegate_execution set cause = null where state = 5",
+            "update sluicegate_execution set cause = 8",
+            "update sluicegate_execution set propagated = 1 where state = 0",
+            "update sluicegate_execution set charged = -1",
+            "update sluicegate_execution set attempt = -1",
+            "update sluicegate_execution set give_backs = -1",
+            "update sluicegate_execution set id = x'00'",
+            "update sluicegate_execution set backoff_factor = null",
+            "update sluicegate_execution set epoch = 'one'",
+            "update sluicegate_execution set payload = 'text'",
+            "update sluicegate_edge_group set satisfied = 2",
+            "update sluicegate_edge_group set satisfied = 1, unsatisfied = 1",
+            "update sluicegate_edge_group set unsatisfied = -1",
+            "update sluicegate_edge_group set policy = 3",
+            "update sluicegate_edge_group set on_satisfied = 1",
+            "update sluicegate_edge_group set decision = 3",
+            "update sluicegate_edge set accepts = 0",
+            "update sluicegate_edge set resolution = 1",
+            "update sluicegate_edge set upstream_incarnation = 1",
+            "update sluicegate_edge set upstream = downstream",
+            "update sluicegate_flow set closing = 0",
+            "update sluicegate_flow set revision = -1",
             "update sluicegate_partitions set one = 2",
             "update sluicegate_schema set least_engine_version = 2",
         ] {

@@ -57,7 +57,7 @@ fn a_plan_starts_only_from_what_is_terminal_now() {
 fn a_plan_leaves_resolved_edges_alone() {
     on_each(|storage| {
         let flow = chain(storage, 2);
-        spoil(storage, "update edge set resolution = 2, upstream_incarnation = 0");
+        spoil(storage, "update sluicegate_edge set resolution = 2, upstream_incarnation = 0");
         check(storage, flow, &["a"], 9, &[]);
     });
 }
@@ -104,9 +104,9 @@ fn a_plan_goes_on_only_from_what_a_hop_will_skip() {
     check_step(SUCCEEDED, success, all, "", success, &["b"]);
     check_step(FAILED, done, all, "", success, &["b"]);
     check_step(FAILED, success, ANY, "", success, &["b"]);
-    let decided = "update edge_group set decision = 1";
+    let decided = "update sluicegate_edge_group set decision = 1";
     check_step(FAILED, success, all, decided, success, &["b"]);
-    let ready = "update execution set state = 1 where name = 'b'";
+    let ready = "update sluicegate_execution set state = 1 where name = 'b'";
     check_step(FAILED, success, all, ready, success, &["b"]);
 }
 

@@ -114,7 +114,7 @@ fn check_blocking_pool(runtime: &tokio::runtime::Runtime, options: SqliteOptions
     for task in tasks {
         assert_eq!(runtime.block_on(task).unwrap(), Inserted::New);
     }
-    assert_eq!(value::<i64>(&storage, "select count(*) from flow"), 20);
+    assert_eq!(value::<i64>(&storage, "select count(*) from sluicegate_flow"), 20);
 }
 
 #[test]

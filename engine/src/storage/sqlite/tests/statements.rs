@@ -167,9 +167,9 @@ fn statistics_do_not_change_a_plan() {
             from sqlite_schema as m
             where m.type = 'index';
             insert into sqlite_stat1 (tbl, idx, stat)
-            values ('edge', 'edge', '1000000 1000000 2 1'),
-                ('edge_group', 'edge_group', '500000 500000 1'),
-                ('flow', 'flow', '10 10 1');
+            values ('sluicegate_edge', 'sluicegate_edge', '1000000 1000000 2 1'),
+                ('sluicegate_edge_group', 'sluicegate_edge_group', '500000 500000 1'),
+                ('sluicegate_flow', 'sluicegate_flow', '10 10 1');
             analyze sqlite_schema",
         )
     });

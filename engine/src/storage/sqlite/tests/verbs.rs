@@ -241,7 +241,8 @@ fn an_attempt_is_recorded_with_the_worker_that_still_stands_in_its_execution() {
             let refused = ready(again.insert_attempts(&[attempt]));
             assert!(matches!(refused, Err(StorageError::Corrupt(_))), "{refused:?}");
         }
-        let workers = "select group_concat(worker || ' ' || instance, ', ') from attempt";
+        let workers =
+            "select group_concat(worker || ' ' || instance, ', ') from sluicegate_attempt";
         assert_eq!(value::<String>(storage, workers), "worker instance, worker instance");
     });
 }
@@ -358,7 +359,7 @@ fn pending_edges_show_their_upstreams_as_they_stand() {
         expected.sort_by_key(|edge| edge.key);
         let groups = ["d", "c", "a"].map(|name| flow.execution(name));
         assert_eq!(ready(begin(storage).pending_edges(&groups)), Ok(expected));
-        spoil(storage, "delete from execution where name = 'b'");
+        spoil(storage, "delete from sluicegate_execution where name = 'b'");
         let refused = ready(begin(storage).pending_edges(&groups)).unwrap_err();
         assert!(refused.to_string().contains("execution.state holds null"), "{refused}");
     });
@@ -414,8 +415,8 @@ fn a_sibling_request_that_exists_stays_and_change_rows_add_up() {
         ready(transaction.insert_flow_changes(&[flow, flow_key(2)])).unwrap();
         ready(transaction.insert_flow_changes(&[flow])).unwrap();
         commit(transaction);
-        assert_eq!(value::<i64>(storage, "select count(*) from sibling_request"), 1);
-        assert_eq!(value::<i64>(storage, "select count(*) from flow_change"), 3);
+        assert_eq!(value::<i64>(storage, "select count(*) from sluicegate_sibling_request"), 1);
+        assert_eq!(value::<i64>(storage, "select count(*) from sluicegate_flow_change"), 3);
     });
 }
 
