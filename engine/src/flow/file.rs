@@ -25,6 +25,7 @@ pub struct FlowFileError {
 impl FlowSpec {
     /// Reads a specification from its JSON form.
     pub fn from_json(text: &str) -> Result<FlowSpec, FlowFileError> {
+        check_object(text)?;
         Ok(serde_json::from_str(text)?)
     }
 
@@ -33,12 +34,34 @@ impl FlowSpec {
     /// A task of such a document becomes an execution named by the task's id, its kind the task's
     /// name without the number at its end, its payload `{"runtime_s": seconds}`.
     pub fn load(text: &str) -> Result<FlowSpec, FlowFileError> {
+        check_object(text)?;
         let marks: WfFormatMarks = serde_json::from_str(text)?;
         match marks {
             WfFormatMarks { schema_version: None, workflow: None } => Self::from_json(text),
             _ => wfformat::read(text),
         }
     }
+}
+
+/// Refuses text that is JSON, but no object: a reader of fields would speak of its own types, or
+/// take the items of an array for fields.
+fn check_object(text: &str) -> Result<(), FlowFileError> {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let Some(offset) = text.bytes().position(|byte| !blank(&byte)) else {
+        // That the text ends is what the reader says.
+        return Ok(());
+    };
+    let found = match text.as_bytes()[offset] {
+        b'{' => return Ok(()),
+        b'[' => "an array",
+        b'"' => "a string",
+        b'n' => "null",
+        b't' | b'f' => "a boolean",
+        b'-' | b'0'..=b'9' => "a number",
+        _ => "no JSON",
+    };
+    let reason = format!("a flow is a JSON object, in braces; this is {found}");
+    Err(FlowFileError::at(text, offset, reason))
 }
 
 /// The fields by which a `WfFormat` document is told from a specification.

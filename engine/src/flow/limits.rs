@@ -22,7 +22,13 @@ pub struct Limits {
     pub inputs_max_bytes: u64,
     /// Bytes of a name, kind, lane, namespace, tag, key or input name.
     pub name_max_bytes: u64,
+    /// Milliseconds of a delay or a deadline.
+    pub wait_max_ms: u64,
 }
+
+/// A hundred years of 365.25 days, in milliseconds: instants that lie so far ahead of a present
+/// one still fit a timestamp many times over.
+const CENTURY_MS: u64 = 3_155_760_000_000;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -35,6 +41,7 @@ impl Default for Limits {
             progress_max_bytes: 64 << 10,
             inputs_max_bytes: 4 << 20,
             name_max_bytes: 256,
+            wait_max_ms: CENTURY_MS,
         }
     }
 }

@@ -83,10 +83,12 @@ pub struct ExecutionSpec {
     /// Limits and delays of its attempts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub retry: RetryPolicy,
-    /// Milliseconds from the submission after which it expires, whatever its state.
+    /// Milliseconds from the submission after which it expires, whatever its state; at most
+    /// [`Limits::wait_max_ms`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
-    /// Milliseconds that it waits once it is released, before its first claim.
+    /// Milliseconds that it waits once it is released, before its first claim; at most
+    /// [`Limits::wait_max_ms`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
 }

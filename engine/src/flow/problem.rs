@@ -107,6 +107,12 @@ pub enum Problem {
         /// The execution.
         name: String,
     },
+    /// An attempt is over before it begins.
+    #[error("execution `{name}` has attempt_timeout_ms 0, the least is 1")]
+    ZeroAttemptTimeout {
+        /// The execution.
+        name: String,
+    },
     /// An edge names an execution that does not exist.
     #[error("edge `{from}` -> `{to}` names `{missing}`, which is not an execution of the flow")]
     DanglingEdge {

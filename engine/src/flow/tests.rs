@@ -77,6 +77,25 @@ fn mistakes_in_json_are_refused_with_their_place() {
 }
 
 #[test]
+fn text_that_is_json_but_no_object_is_refused_by_what_it_is() {
+    let table = [
+        ("null", "1:1", "null"),
+        ("\n 17", "2:2", "a number"),
+        ("[]", "1:1", "an array"),
+        ("[null, null]", "1:1", "an array"),
+        ("\"x\"", "1:1", "a string"),
+        (" true", "1:2", "a boolean"),
+        ("<html>", "1:1", "no JSON"),
+        ("\0", "1:1", "no JSON"),
+    ];
+    for (text, place, found) in table {
+        let reason = format!("{place}: a flow is a JSON object, in braces; this is {found}");
+        check_refused(text, &reason);
+    }
+    check_refused("", "1:0: EOF while parsing a value");
+}
+
+#[test]
 fn a_group_that_is_set_twice_is_refused() {
     let text = "{\"groups\": {\n\"b\": {\"join\": \"any_of\"},\n\"b\": {\"join\": \"all_of\"}}}";
     check_refused(text, "3:3: group `b` is set twice");

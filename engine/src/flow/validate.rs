@@ -169,6 +169,8 @@ impl<'a> Inspection<'a> {
             self.check_text(&execution.kind, "kind", || owner(execution));
             self.check_text(&execution.lane, "lane", || owner(execution));
             self.check_retry(execution);
+            self.check_wait(execution, "delay_ms", execution.delay_ms);
+            self.check_wait(execution, "deadline_ms", execution.deadline_ms);
             let payload_bytes = json_bytes(&execution.payload);
             if payload_bytes > self.limits.payload_max_bytes {
                 self.problems.push(Problem::LimitExceeded {
@@ -187,6 +189,17 @@ impl<'a> Inspection<'a> {
         }
         if matches!(execution.retry.backoff, Backoff::Exponential { factor: 0, .. }) {
             self.problems.push(Problem::ZeroBackoffFactor { name: label(&execution.name) });
+        }
+        if execution.retry.attempt_timeout_ms == Some(0) {
+            self.problems.push(Problem::ZeroAttemptTimeout { name: label(&execution.name) });
+        }
+    }
+
+    fn check_wait(&mut self, execution: &ExecutionSpec, field: &str, wait_ms: Option<u64>) {
+        let limit = self.limits.wait_max_ms;
+        if let Some(found) = wait_ms.filter(|found| *found > limit) {
+            let subject = format!("{field} of {}", owner(execution));
+            self.problems.push(Problem::LimitExceeded { subject, found, unit: "ms", limit });
         }
     }
 

@@ -86,6 +86,10 @@ pub(super) fn read(text: &str) -> Result<FlowSpec, FlowFileError> {
     if let Some(run) = runs.iter().find(|run| !ids.contains(run.id.get())) {
         return refuse(&run.id, format!("`{}` is not the id of a task", run.id.get()));
     }
+    let mut run_ids = BTreeSet::new();
+    if let Some(run) = runs.iter().find(|run| !run_ids.insert(run.id.get())) {
+        return refuse(&run.id, format!("task `{}` has two runs", run.id.get()));
+    }
     if let Some(run) = runs.iter().find(|run| run.runtime_in_seconds < 0.0) {
         let reason = format!("runtimeInSeconds of task `{}` is negative", run.id.get());
         return refuse(&run.id, reason);

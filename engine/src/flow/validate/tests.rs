@@ -193,17 +193,37 @@ fn an_input_name_is_unique_in_its_group_only() {
 }
 
 #[test]
-fn attempts_and_growth_start_at_one() {
+fn attempts_and_growth_and_time_limits_start_at_one() {
     let retry = RetryPolicy {
         max_attempts: 0,
         backoff: Backoff::Exponential { initial_ms: 1, factor: 0, cap_ms: 1 },
-        attempt_timeout_ms: None,
+        attempt_timeout_ms: Some(0),
     };
     check_refused(
         with(flow("a"), |spec| spec.executions[0].retry = retry),
         "execution `a` has max_attempts 0, the least is 1; \
-         execution `a` has a backoff factor 0, the least is 1",
+         execution `a` has a backoff factor 0, the least is 1; \
+         execution `a` has attempt_timeout_ms 0, the least is 1",
     );
+}
+
+#[test]
+fn a_delay_or_a_deadline_lies_a_century_ahead_at_most() {
+    let waiting = |wait_ms| {
+        with(flow("a"), |spec| {
+            spec.executions[0].delay_ms = Some(wait_ms);
+            spec.executions[0].deadline_ms = Some(wait_ms);
+        })
+    };
+    let limit = Limits::default().wait_max_ms;
+    assert!(waiting(limit).validate(&Limits::default()).is_ok());
+    let refused = waiting(limit + 1).validate(&Limits::default()).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "delay_ms of execution `a` has 3155760000001 ms, the limit is 3155760000000; \
+         deadline_ms of execution `a` has 3155760000001 ms, the limit is 3155760000000",
+    );
+    assert!(refused.is_limit_exceeded());
 }
 
 #[test]

@@ -99,6 +99,7 @@ fn mistakes_in_a_document_are_refused_with_their_place() {
     check_refused("[\"m4\"]", "[\"m\\n5\"]", "9:52: `m\n5` is not the id of a task");
     check_refused("\"id\": \"w3\"", "\"id\": \"w2\"", "9:33: task `w2` is listed twice");
     check_refused("{\"id\": \"w2\"", "{\"id\": \"w9\"", "17:17: `w9` is not the id of a task");
+    check_refused("{\"id\": \"w2\"", "{\"id\": \"s1\"", "17:17: task `s1` has two runs");
     check_refused(
         "onds\": 0.5",
         "onds\": -0.5",
