@@ -19,17 +19,19 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use sluicegate::flow::{FlowSpec, Limits};
+use sluicegate::flow::{FlowFileError, FlowSpec, Limits};
 use sluicegate::mutants::Mutant;
 
 use crate::campaign::{Seeds, Shard, Subject};
 use crate::exit::Exit;
+use crate::files::read_text;
 use crate::panics;
 use crate::plan::{Campaign, EngineKind, LaneKind, Profile};
 use crate::report::list::HAS_MUTANTS;
 use crate::report::{Paint, complain};
 use crate::run::{self, Extent, Repeat, Request};
 use crate::scenario::{Scenario, Workload};
+use crate::workload::range::endless;
 use crate::workload::short_retries;
 
 /// The idempotency key of a user's flow that has none: two clients submit it.
@@ -212,10 +214,20 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    let exit = dispatch(cli.command).unwrap_or_else(|why| {
-        complain(&format!("error: {why}"));
-        Exit::Usage
-    });
+    // A panic of a universe is a finding of its campaign; one beside them is a defect of this
+    // program, of which the exit code of a panic would say nothing.
+    let done = panics::guarded(|| dispatch(cli.command));
+    let exit = match done {
+        Ok(Ok(exit)) => exit,
+        Ok(Err(why)) => {
+            complain(&format!("error: {why}"));
+            Exit::Usage
+        }
+        Err(said) => {
+            complain(&format!("error: the simulator has a defect, please report it: {said}"));
+            Exit::Safety
+        }
+    };
     exit.into()
 }
 
@@ -355,10 +367,15 @@ impl SubjectArguments {
 /// that a universe does not spend its time waiting.
 fn load_flow(path: &Path) -> Result<FlowSpec, String> {
     let file = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{file}: {error}"))?;
-    let mut flow = FlowSpec::load(&text)
-        .map_err(|error| format!("{file}:{}: {}", error.line.max(1), error.reason))?;
+    let text = read_text(path).map_err(|why| format!("{file}: {why}"))?;
+    let mut flow = FlowSpec::load(&text).map_err(|error| {
+        let FlowFileError { line, column, reason, .. } = error;
+        format!("{file}:{}:{}: {reason}", line.max(1), column.max(1))
+    })?;
     flow.clone().validate(&Limits::default()).map_err(|invalid| format!("{file}: {invalid}"))?;
+    if let Some(why) = endless(&flow.executions) {
+        return Err(format!("{file}: {why}"));
+    }
     flow.idempotency_key.get_or_insert_with(|| FLOW_KEY.to_owned());
     for execution in &mut flow.executions {
         if execution.retry == sluicegate::retry::RetryPolicy::default() {

@@ -16,6 +16,7 @@ use sluicegate::mutants::Mutant;
 
 use crate::driver::End;
 use crate::exit::Exit;
+use crate::files::read_text;
 use crate::plan::{EngineKind, LaneKind, Plan};
 use crate::signature::signature;
 use crate::tape::Cell;
@@ -284,10 +285,8 @@ impl FailureFile {
     /// Reads one and checks that it can be replayed.
     pub fn load(path: &Path) -> Result<FailureFile, FailureFileError> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| FailureFileError::Unreadable {
-            file: file.clone(),
-            reason: error.to_string(),
-        })?;
+        let text = read_text(path)
+            .map_err(|reason| FailureFileError::Unreadable { file: file.clone(), reason })?;
         Self::parse(&text).map_err(|(line, reason)| FailureFileError::Malformed {
             file,
             line,

@@ -84,6 +84,26 @@ pub struct Commit {
 }
 
 impl Commit {
+    /// How many executions it ended.
+    pub fn ends(&self) -> u64 {
+        let ended = |change: &&Change<Execution>| {
+            let is_over =
+                |row: &Option<Execution>| row.as_ref().is_some_and(|row| row.state.is_terminal());
+            is_over(&change.after) && !is_over(&change.before)
+        };
+        self.executions.iter().filter(ended).count() as u64
+    }
+
+    /// How many leases it granted.
+    pub fn grants(&self) -> u64 {
+        let granted = |change: &&Change<Execution>| {
+            let attempt = |row: &Option<Execution>| row.as_ref().map(|row| row.attempt);
+            change.after.as_ref().is_some_and(|row| row.lease.is_some())
+                && attempt(&change.before) != attempt(&change.after)
+        };
+        self.executions.iter().filter(granted).count() as u64
+    }
+
     /// True if it moved something of a flow that is still there. Otherwise the feed alone went on,
     /// or retention took away what was over: neither belongs to how a flow drains.
     pub fn moves_a_flow(&self) -> bool {

@@ -14,6 +14,7 @@ pub mod exhaust;
 pub mod exit;
 pub mod failure;
 pub mod faults;
+pub(crate) mod files;
 pub mod history;
 pub mod invariants;
 pub mod liveness;

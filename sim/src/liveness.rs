@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use sluicegate::flow::ExecutionSpec;
 use sluicegate::retry::RetryPolicy;
 
 /// An execution of the flow.
@@ -13,6 +14,16 @@ pub struct Node<'a> {
     pub name: &'a str,
     /// Its limits and delays.
     pub retry: RetryPolicy,
+    /// How long it waits before its first claim, once it is released.
+    pub delay: Duration,
+}
+
+impl<'a> Node<'a> {
+    /// An execution of a specification.
+    pub fn of(spec: &'a ExecutionSpec) -> Self {
+        let delay = Duration::from_millis(spec.delay_ms.unwrap_or(0));
+        Self { name: &spec.name, retry: spec.retry, delay }
+    }
 }
 
 /// How a cascade moves on.
@@ -80,7 +91,7 @@ impl Bounds {
     /// The bounds of a graph; an edge is (upstream, downstream), by position.
     pub fn of(nodes: &[Node<'_>], edges: &[(usize, usize)], settings: &Settings) -> Bounds {
         let order = topological(nodes.len(), edges);
-        let weights = nodes.iter().map(|node| settings.weight(node.retry)).collect();
+        let weights = nodes.iter().map(|node| settings.weight(node)).collect();
         let (path, heaviest) = heaviest_path(&order, edges, weights);
         let l1 = Parts {
             session_limit: settings.session_limit,
@@ -93,7 +104,7 @@ impl Bounds {
             Following::No => longest_chain(nodes.len(), &order, edges).max(1),
         };
         let path = path.into_iter().map(|at| nodes[at].name.to_owned()).collect();
-        Bounds { l1, l2: l1.healed() + heaviest, ticks, path }
+        Bounds { l1, l2: l1.healed().saturating_add(heaviest), ticks, path }
     }
 }
 
@@ -111,12 +122,14 @@ impl Parts {
 
 impl Settings {
     /// The longest from ready to terminal and seen by the next: one execution's share of L2.
-    fn weight(&self, retry: RetryPolicy) -> Duration {
+    fn weight(&self, node: &Node<'_>) -> Duration {
+        let retry = node.retry;
         let attempt = retry.attempt_timeout().unwrap_or(self.attempt_limit);
-        let delay = retry.backoff.longest();
+        let backoff = retry.backoff.longest();
         let grants = retry.max_attempts.saturating_add(self.give_backs);
-        let grant = self.claim_delay + attempt + self.tick + delay;
-        grant.saturating_mul(grants) + self.stale_after + self.tick * 2
+        let grant = self.claim_delay + attempt + self.tick + backoff;
+        let granted = grant.saturating_mul(grants);
+        granted.saturating_add(node.delay + self.stale_after + self.tick * 2)
     }
 }
 
@@ -162,7 +175,7 @@ fn heaviest_path(
     let mut from: Vec<Option<usize>> = vec![None; weights.len()];
     for &at in order {
         for downstream in outbound(&sorted, at) {
-            let through = weights[at] + own[downstream];
+            let through = weights[at].saturating_add(own[downstream]);
             if through > weights[downstream] {
                 weights[downstream] = through;
                 from[downstream] = Some(at);
@@ -257,7 +270,8 @@ mod tests {
 
     fn node(name: &str, max_attempts: u32) -> Node<'_> {
         let backoff = Backoff::Fixed { delay_ms: 2_000 };
-        Node { name, retry: RetryPolicy { max_attempts, backoff, attempt_timeout_ms: None } }
+        let retry = RetryPolicy { max_attempts, backoff, attempt_timeout_ms: None };
+        Node { name, retry, delay: Duration::ZERO }
     }
 
     fn check(nodes: &[Node<'_>], edges: &[(usize, usize)], settings: &Settings, line: &str) {
@@ -306,6 +320,23 @@ mod tests {
         // 3 grants x (1 + 0.5 + 1 + 2) s + 2 x 1 s = 15.5 s.
         let bounds = Bounds::of(&[limited], &[], &settings);
         assert_eq!(bounds.l2, Duration::from_millis(45_000 + 15_500));
+    }
+
+    #[test]
+    fn a_delay_in_front_of_an_execution_is_waited_for() {
+        let delayed = Node { delay: SECOND * 200, ..node("b", 2) };
+        let bounds = Bounds::of(&[node("a", 2), delayed], &[(0, 1)], &settings());
+        assert_eq!(bounds.l2, SECOND * (45 + 31 + 31 + 200));
+    }
+
+    #[test]
+    fn the_largest_attempts_and_delays_add_up_without_an_overflow() {
+        let mut endless = node("a", u32::MAX);
+        endless.retry.backoff = Backoff::Fixed { delay_ms: u32::MAX };
+        endless.retry.attempt_timeout_ms = Some(u32::MAX);
+        endless.delay = Duration::MAX / 2;
+        let bounds = Bounds::of(&[endless, endless], &[(0, 1)], &settings());
+        assert!(bounds.l2 >= endless.delay, "{bounds}");
     }
 
     #[test]

@@ -3,10 +3,12 @@
 
 mod backend;
 mod disk;
+mod first;
 mod order;
 mod profile;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sluicegate::flow::{Additions, FlowSpec};
@@ -24,6 +26,7 @@ pub use disk::{FailingDisk, Strike};
 pub use order::Priorities;
 pub use profile::Profile;
 
+use first::{first_fault, is_refused};
 use order::Order;
 use profile::Kinds;
 
@@ -263,57 +266,6 @@ fn prunes(ids_seed: u64, commits: Commits) -> bool {
     ids_seed % every == 5 % every
 }
 
-/// Kinds that strike at few points, or where few flows have something for them.
-const RARE: [FaultKind; 4] = [
-    FaultKind::CommitApplied,
-    FaultKind::CommitLost,
-    FaultKind::RequestDeleted,
-    FaultKind::RequestDeleted,
-];
-/// On a network also what lasts beyond a lease: half of its universes end before such a fault that
-/// comes late has shown anything.
-const RARE_ON_A_NETWORK: [FaultKind; 2] = [FaultKind::Pause, FaultKind::Partition];
-/// Of so many universes without a seldom kind one begins with a rare one.
-const RARE_EVERY: u64 = 3;
-
-/// Of so many universes one is refused by its server now and then: each refusal is another way to a
-/// transaction that begins anew, and among them what is left of the others would hardly be seen.
-const REFUSED_EVERY: u64 = 6;
-
-/// True if the server of that universe may refuse.
-fn is_refused(ids_seed: u64) -> bool {
-    ids_seed % REFUSED_EVERY == 1
-}
-
-/// Seldom kinds come first where they come at all, then those by which a server refuses, and rare
-/// ones now and then: among all of the kinds that may strike at a statement they would hardly be
-/// seen.
-fn first_fault(
-    ids_seed: u64,
-    faults: &BTreeSet<FaultKind>,
-    commits: Commits,
-    (lane, behind): (LaneKind, Option<Backend>),
-) -> Option<FaultKind> {
-    // A tail that is lost takes no damage with it: nothing is damaged there.
-    let strikes = |kind: &FaultKind| commits == Commits::Synchronous || !kind.damages();
-    let seldom = faults.iter().copied().filter(|kind| kind.is_seldom() && strikes(kind));
-    let mut among: Vec<FaultKind> = seldom.collect();
-    let number = SplitMix(ids_seed ^ 0x4649_5253_5446_4155).next();
-    if among.is_empty() {
-        among = faults.iter().copied().filter(|kind| kind.refusal().is_some()).collect();
-    }
-    if among.is_empty() && number.is_multiple_of(RARE_EVERY) {
-        // Few universes have a file behind a server, and there what finds it busy is rare too.
-        let rare = RARE.into_iter().chain(behind.map(|_| FaultKind::Busy));
-        let network = RARE_ON_A_NETWORK.into_iter().filter(|_| lane == LaneKind::Network);
-        let rare = rare.chain(network);
-        among = rare.filter(|kind| faults.contains(kind) && strikes(kind)).collect();
-    }
-    let kinds = u64::try_from(among.len()).unwrap_or(0).max(1);
-    let chosen = usize::try_from(number / RARE_EVERY % kinds).unwrap_or(0);
-    among.get(chosen).copied()
-}
-
 /// The batch of plans that do not name one.
 fn cancel_batch() -> u32 {
     sluicegate::Settings::default().cancel_batch
@@ -347,6 +299,14 @@ impl Plan {
     /// True if the feed tells of leases that are granted and extended.
     pub fn tells_grants(&self) -> bool {
         self.leases.is_some_and(|leases| leases.grants)
+    }
+
+    /// The lanes that its executions are claimed from, each once.
+    pub fn lanes(&self) -> Arc<[Arc<str>]> {
+        let added = self.extensions.iter().flat_map(|extension| &extension.executions);
+        let all = self.flow.executions.iter().chain(added).map(|one| one.lane.as_str());
+        let lanes: BTreeSet<&str> = all.collect();
+        lanes.into_iter().map(Arc::from).collect()
     }
 
     /// The flow with everything that may be added to it: for names, not for what is there.
@@ -416,6 +376,16 @@ fn draw_hold(tape: &mut Tape, cast: Cast) -> Hold {
 }
 
 impl Campaign {
+    /// How many executions one universe has at least, if all have the same.
+    pub fn executions(&self) -> u64 {
+        let flow = match &self.workload {
+            Workload::Drawn => return 0,
+            Workload::Flow(flow) => flow,
+            Workload::Scenario(scenario) => &scenario.flow,
+        };
+        flow.executions.len() as u64
+    }
+
     /// The plan of one seed.
     pub fn plan(&self, seed: u64) -> Plan {
         self.plan_from(&mut Tape::random(seed, 0), seed)
@@ -470,6 +440,9 @@ impl Campaign {
             }
             _ => inputs_max_bytes(),
         };
+        if drawn && self.engine == EngineKind::Sluicegate {
+            workload::range::widen(&mut flow, &mut extensions, ids_seed);
+        }
         let cast = Cast { extenders, ..self.cast(operators, resumers) };
         let hold = (tape.draw(Site::Plan, 2, Chance::Even) == 1).then(|| draw_hold(tape, cast));
         let statements = 60 * u32::try_from(flow.executions.len()).unwrap_or(u32::MAX).max(1);

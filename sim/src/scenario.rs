@@ -11,6 +11,7 @@ use sluicegate::mutants::Mutant;
 
 use crate::driver::tally::Sometimes;
 use crate::faults::FaultKind;
+use crate::files::read_text;
 use crate::plan::{Backend, EngineKind, LaneKind};
 
 /// The rules that users of such systems rely on, and the invariants that keep them here.
@@ -154,7 +155,7 @@ impl Scenario {
     /// Reads one. An error names the file, the line where there is one, and what is wrong there.
     pub fn load(path: &Path) -> Result<Self, String> {
         let file = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{file}: {error}"))?;
+        let text = read_text(path).map_err(|why| format!("{file}: {why}"))?;
         Self::parse(&text).map_err(|why| format!("{file}{why}"))
     }
 

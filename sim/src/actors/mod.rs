@@ -111,6 +111,8 @@ pub(crate) struct Stage<S> {
     pub(crate) flow: Arc<ValidFlow>,
     /// What extenders may add to it.
     pub(crate) extensions: Arc<[Additions]>,
+    /// Every lane of the flow and of what may be added to it.
+    pub(crate) lanes: Arc<[Arc<str>]>,
     pub(crate) sweeps: Sweeps,
     /// Somebody may cancel the flow.
     pub(crate) operated: bool,

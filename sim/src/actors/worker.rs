@@ -133,7 +133,7 @@ fn claim_request<S: Storage>(stage: &Stage<S>) -> ClaimRequest {
         instance: "instance".into(),
         namespace: None,
         partitions: 0..u16::MAX,
-        lanes: vec!["default".into()],
+        lanes: stage.lanes.to_vec(),
         kinds: Vec::new(),
         limit: 1 + u32::from(stage.nth % 2),
         lease: LEASE,

@@ -432,8 +432,7 @@ fn bounds(flows: &[ValidFlow]) -> Bounds {
     };
     let all = flows.iter().map(|flow| {
         let spec = flow.spec();
-        let nodes: Vec<Node<'_>> =
-            spec.executions.iter().map(|one| Node { name: &one.name, retry: one.retry }).collect();
+        let nodes: Vec<Node<'_>> = spec.executions.iter().map(Node::of).collect();
         let at: BTreeMap<&str, usize> =
             spec.executions.iter().enumerate().map(|(at, one)| (one.name.as_str(), at)).collect();
         let edges: Vec<(usize, usize)> =

@@ -60,9 +60,10 @@ fn what_does_not_exist_is_refused() {
 
 #[test]
 fn a_broken_flow_is_refused_with_its_line() {
-    check_flow("{\n  \"executions\": [\n", ":3: EOF");
-    check_flow("{\n  \"executions\": 7\n}", ":2: ");
-    check_flow("", ":1: EOF");
+    check_flow("{\n  \"executions\": [\n", ":3:1: EOF");
+    check_flow("{\n  \"executions\": 7\n}", ":2:17: ");
+    check_flow("", ":1:1: EOF");
+    check_flow("null", ":1:1: a flow is a JSON object, in braces; this is null");
 }
 
 #[test]

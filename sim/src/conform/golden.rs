@@ -11,6 +11,7 @@ use super::server::{Address, Server, Trouble};
 use super::spec::{Spec, StepName};
 use super::tell;
 use crate::database::ModelMutant;
+use crate::files::read_text;
 
 /// Directory of the golden outcomes beside the files.
 const EXPECTED: &str = "expected";
@@ -63,7 +64,7 @@ pub async fn run(
     counts: &mut Counts,
 ) -> Trouble<Ran> {
     let said = |error: String| format!("{}: {error}", file.display());
-    let text = std::fs::read_to_string(file).map_err(|error| said(error.to_string()))?;
+    let text = read_text(file).map_err(said)?;
     let spec = Spec::parse(&text).map_err(said)?;
     let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let limits: Vec<_> = spec.sessions.iter().map(|session| session.limits).collect();

@@ -9,7 +9,7 @@ use sluicegate::policy::Decision;
 use sluicegate::reconcile::FAILING_MAX;
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::State;
-use sluicegate::storage::{EventId, Group, Resolution};
+use sluicegate::storage::{EventId, Execution, Group, Resolution};
 use sluicegate::time::micros;
 
 use crate::actors::resumer::RESUMED_AFTER;
@@ -35,8 +35,8 @@ use crate::tape::{Chance, Site};
 const STUCK_POLL_US: i64 = 2_000_000;
 const STUCK_UPSTREAM_US: i64 = 2_500_000;
 
-/// An execution by its name, with its retry policy.
-type Named = (String, RetryPolicy);
+/// An execution by its name, with its retry policy and the delay before its first claim.
+type Named = (String, RetryPolicy, Duration);
 /// Upstream and downstream, by their places.
 type Link = (usize, usize);
 
@@ -388,8 +388,10 @@ impl Universe {
     /// that a claim waits at most for the whole flow's work.
     pub(crate) fn bounds(&self) -> Bounds {
         let (members, edges) = self.members();
-        let nodes: Vec<Node<'_>> =
-            members.iter().map(|(name, retry)| Node { name, retry: *retry }).collect();
+        let members = members.iter();
+        let nodes: Vec<Node<'_>> = members
+            .map(|(name, retry, delay)| Node { name, retry: *retry, delay: *delay })
+            .collect();
         let attempt = WORK_MAX + LEASE;
         let (back, forward) = world(|world| (world.clock_behind, world.clock_stepped_forward));
         let clock_step = Duration::from_micros(back.unsigned_abs())
@@ -424,17 +426,29 @@ impl Universe {
     fn members(&self) -> (Vec<Named>, Vec<Link>) {
         let grown = world(|world| world.judge.mirror().flows().iter().any(|row| row.revision > 0));
         if !grown {
-            let executions = self.flow.spec().executions.iter();
-            let members = executions.map(|one| (one.name.clone(), one.retry)).collect();
+            let nodes = self.flow.spec().executions.iter().map(Node::of);
+            let members = nodes.map(|one| (one.name.to_owned(), one.retry, one.delay)).collect();
             return (members, self.flow.edges().map(|(from, to, _)| (from, to)).collect());
         }
+        let whole = self.plan.whole();
+        let mut delays: BTreeMap<&str, Duration> = BTreeMap::new();
+        for node in whole.executions.iter().map(Node::of) {
+            let longest = delays.entry(node.name).or_default();
+            *longest = node.delay.max(*longest);
+        }
+        let delay = |name: &str| delays.get(name).copied().unwrap_or_default();
         let names: BTreeMap<ExecutionId, String> =
             self.names().into_iter().map(|(name, id)| (id, name)).collect();
         world(|world| {
             let mirror = world.judge.mirror();
             let name = |id| names.get(&id).cloned().unwrap_or_else(|| id.to_string());
             let rows = mirror.executions().iter();
-            let members = rows.map(|row| (name(row.id), row.retry)).collect();
+            let member = |row: &Execution| {
+                let name = name(row.id);
+                let delay = delay(&name);
+                (name, row.retry, delay)
+            };
+            let members = rows.map(member).collect();
             let place = |id| mirror.execution_index(id).expect("an edge has both ends");
             let edges = mirror.edges().iter();
             let edges = edges.map(|edge| (place(edge.key.upstream), place(edge.key.downstream)));

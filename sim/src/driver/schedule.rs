@@ -62,6 +62,9 @@ impl Universe {
             };
             self.steps_left -= 1;
             if self.steps_left == 0 {
+                self.steps_left = world(World::take_earned);
+            }
+            if self.steps_left == 0 {
                 return Settled::Ended(End::Livelock(self.livelock()));
             }
             if self.heal_in > 0 {

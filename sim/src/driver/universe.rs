@@ -133,6 +133,7 @@ pub struct Universe {
     pub(crate) plan: Arc<Plan>,
     pub(crate) flow: Arc<ValidFlow>,
     pub(crate) extensions: Arc<[Additions]>,
+    pub(crate) lanes: Arc<[Arc<str>]>,
     pub(crate) actors: Vec<Actor>,
     pub(crate) stores: Stores,
     pub(crate) sweeps: Sweeps,
@@ -183,6 +184,7 @@ impl Universe {
         Ok(Self {
             flow: Arc::new(flow),
             extensions: plan.extensions.clone().into(),
+            lanes: plan.lanes(),
             actors: cast(&plan),
             plan,
             stores,
@@ -348,6 +350,7 @@ impl Universe {
             nth: self.actors[index].nth,
             flow: Arc::clone(&self.flow),
             extensions: Arc::clone(&self.extensions),
+            lanes: Arc::clone(&self.lanes),
             sweeps: self.sweeps,
             operated: self.plan.cast.operators > 0,
             resumed: self.plan.cast.resumers > 0,

@@ -5,6 +5,8 @@
 use crate::actors::reaping::Reaping;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate::environment::{Environment, Notice};
 use sluicegate::identity::{ExecutionId, FlowKey};
@@ -30,6 +32,12 @@ use crate::network::{Net, Timer};
 use crate::plan::{Backend, Commits, EngineKind, Plan};
 use crate::random::SplitMix;
 use crate::tape::{Site, Tape};
+
+/// Steps beyond the limit of a universe that each grant earns: what comes of one takes fewer.
+const STEPS_PER_GRANT: u64 = 1_000;
+/// Work that kills its workers does so up to this attempt: where a policy allows very many, it
+/// would go on for ever while faults are on.
+const POISON_ATTEMPTS_MAX: u32 = 16;
 
 /// Where virtual time begins on the storage's clock: 2026-01-01, in microseconds.
 pub const EPOCH_US: i64 = 1_767_225_600_000_000;
@@ -208,6 +216,11 @@ pub(crate) struct World {
     pub(crate) written_at: i64,
     /// When the last commit moved something of a flow that stayed.
     pub(crate) moved_at: i64,
+    /// Steps that grants have earned: each brings work of its own, and a policy bounds how many
+    /// there are.
+    earned: u64,
+    /// Counts the executions that end, for those who wait for a large universe.
+    pub(crate) pulse: Option<Arc<AtomicU64>>,
     /// Until then what was given up may wait for the pause of an upstream that failed, in virtual
     /// time.
     pub(crate) reached_by: i64,
@@ -283,6 +296,8 @@ impl World {
             news: News::default(),
             written_at: 0,
             moved_at: 0,
+            earned: 0,
+            pulse: None,
             reached_by: 0,
             event_highest: EventId(0),
             sessions: 0,
@@ -348,6 +363,7 @@ impl World {
         self.news = News::default();
         self.written_at = 0;
         self.moved_at = 0;
+        self.earned = 0;
         self.reached_by = 0;
         self.event_highest = EventId(0);
         self.sessions = 0;
@@ -397,6 +413,10 @@ impl World {
         self.written_at = self.now;
         if self.commit.moves_a_flow() {
             self.moved_at = self.now;
+        }
+        self.earned += self.commit.grants() * STEPS_PER_GRANT;
+        if let Some(pulse) = &self.pulse {
+            pulse.fetch_add(self.commit.ends(), Ordering::Relaxed);
         }
         self.note_event_numbers();
         let order = self.database.order_violation();
@@ -451,8 +471,15 @@ impl World {
     /// True if the actor works on what kills. Work is harmless once faults have stopped: workers
     /// answer then.
     pub(crate) fn works_on_poison(&self, index: usize) -> bool {
-        let works_on = self.slots[index].works_on;
-        self.faults_on && works_on.is_some_and(|lease| self.poisonous.contains(&lease.execution))
+        let kills = |lease: LeaseToken| {
+            lease.attempt <= POISON_ATTEMPTS_MAX && self.poisonous.contains(&lease.execution)
+        };
+        self.faults_on && self.slots[index].works_on.is_some_and(kills)
+    }
+
+    /// Steps that grants have earned since this was last asked.
+    pub(crate) fn take_earned(&mut self) -> u64 {
+        std::mem::take(&mut self.earned)
     }
 
     /// Hands an observation to the judge.

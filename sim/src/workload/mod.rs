@@ -3,6 +3,7 @@
 
 pub mod growth;
 pub mod inputs;
+pub mod range;
 
 use std::collections::BTreeMap;
 
