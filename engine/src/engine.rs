@@ -61,8 +61,8 @@ pub struct Settings {
     /// How far the storage's clock may step forward, against the reaper's monotonic clock, before
     /// the reaper lets every lease go on.
     pub clock_step_max: Duration,
-    /// For how long it then does: as long as leases are, so that their holders can report. Nothing
-    /// is reaped meanwhile.
+    /// For how long it then does: as long as the longest lease of a worker, so that each holder
+    /// renews or reports. Nothing is reaped meanwhile.
     pub lease_grace: Duration,
     /// Members that one transaction of a cancel, or of a sibling cancel, looks at.
     pub cancel_batch: u32,
@@ -286,8 +286,12 @@ impl<S: Storage, E: Environment> Engine<S, E> {
         Ok((replies, grants))
     }
 
-    /// Extends a lease that has not expired; returns the time it now has left, to be counted from
-    /// the moment the renewal was sent. The expiry never moves back.
+    /// Extends a lease; returns the time it now has left, to be counted from the moment the renewal
+    /// was sent. The expiry never moves back.
+    ///
+    /// A lease that has run out goes on, too, as long as nothing has ended it: its time may only
+    /// seem to be over, because the storage's clock has stepped. Errors: `ExecutionNotFound`;
+    /// `LeaseLost` says what replaced the lease.
     pub async fn renew(&self, token: LeaseToken, lease: Duration) -> Result<Duration, EngineError> {
         let body = Renew { token, lease, renewed: self.settings.feed.renewed };
         transact(&self.storage, &self.environment, &self.settings.budget, &body).await?

@@ -128,6 +128,7 @@ mutants! {
     S31 "SQLite acknowledges commits before they are synced" "I19";
     S32 "what recovery finds in the log of SQLite is read before it is synced" "I19";
     S30 "commits are acknowledged before they are on the disk" "I19";
+    E21 "a renewal is refused by the clock alone, although nothing has ended the lease" "I15";
 }
 
 #[cfg(feature = "mutants")]

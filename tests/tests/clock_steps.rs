@@ -14,7 +14,7 @@ use sluicegate::state::{Outcome, PublicState};
 use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
 use sluicegate::storage::{Reported, Scope};
 use sluicegate::time::Timestamp;
-use sluicegate::{Engine, Settings};
+use sluicegate::{Engine, EngineError, Settings};
 
 const LEASE: Duration = Duration::from_secs(10);
 const MINUTE_US: i64 = 60_000_000;
@@ -98,6 +98,22 @@ async fn after_a_forward_step_a_lease_goes_on_for_a_lease_time() {
     assert_eq!(engine.report(token, done).await, Ok(Reported::Finished(Outcome::Succeeded)));
     let row = engine.describe_execution(flow.execution("a")).await.expect("it exists");
     assert_eq!(row.description.state, PublicState::Completed);
+}
+
+#[tokio::test]
+async fn a_lease_that_only_the_clock_has_ended_can_be_renewed_until_it_is_reaped() {
+    let (engine, clocks, _, token) = held().await;
+    clocks.step(MINUTE_US);
+    assert_eq!(reaped(&engine).await, 0);
+    assert_eq!(engine.renew(token, LEASE).await, Ok(LEASE), "the grace is its holder's too");
+    clocks.pass(Duration::from_secs(9));
+    assert_eq!(engine.renew(token, LEASE).await, Ok(LEASE));
+    clocks.pass(Duration::from_secs(9));
+    assert_eq!(reaped(&engine).await, 0, "it was renewed after the step");
+    clocks.pass(Duration::from_secs(1));
+    assert_eq!(reaped(&engine).await, 1);
+    let late = engine.renew(token, LEASE).await;
+    assert!(matches!(late, Err(EngineError::LeaseLost(_))), "{late:?}");
 }
 
 #[tokio::test]

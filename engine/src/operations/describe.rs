@@ -163,7 +163,8 @@ pub enum Explanation {
         /// When the reaper may end it.
         expires_at: Timestamp,
     },
-    /// Its lease is over; the reaper's next tick ends it.
+    /// Its lease is over by the storage's clock: the reaper ends it, unless its holder renews or
+    /// reports first.
     Overdue,
     /// It waits for a resume, and for nothing else.
     Suspended {

@@ -151,6 +151,9 @@ impl<S: Storage, H: Host> WorkerBuilder<S, H> {
 
     /// Sets how long a lease lasts: so long after this process has died its work is claimed by
     /// another. It is renewed at a third of it. [`LEASE`] by default.
+    ///
+    /// [`Settings::lease_grace`](crate::Settings::lease_grace) of the engine that reaps is as long:
+    /// a step of the storage's clock then costs no work that is under way.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;

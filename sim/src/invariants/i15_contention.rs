@@ -1,11 +1,11 @@
-//! I15: locks are taken in one order, and contention is never told as a lost lease.
+//! I15: locks are taken in one order, and nothing but the end of a lease is told as its loss.
 
 use super::{Context, Hearing, Invariant, Verdict};
 use crate::history::Observation;
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I15",
-    title: "the lock-order graph is acyclic; contention never surfaces as a lost lease",
+    title: "the lock-order graph is acyclic; a lease is told as lost only once it ended",
     commit: Some(check),
     observe: Some(check_loss),
     quiescent: None,
@@ -17,16 +17,17 @@ fn check(context: &Context<'_>) -> Verdict {
     context.order_violation.map_or(Ok(()), |words| Err(words.to_owned()))
 }
 
-/// A lease never comes back, so one that stands now stood when the report was refused. A renewal is
-/// refused once its lease is over, reaped or not, which the committed row can not tell.
+/// A lease never comes back, so one that stands now stood when the call was refused, be it a
+/// report, a renewal or progress: neither contention nor a clock has ended it.
 fn check_loss(hearing: &Hearing<'_>) -> Verdict {
-    let Observation::LeaseLost { holder, end: Some(end) } = hearing.observation else {
+    let Observation::LeaseLost { holder, end } = hearing.observation else {
         return Ok(());
     };
     if !hearing.mirror.holds(holder) {
         return Ok(());
     }
-    Err(format!("{end:?} was refused as a lost lease, but the lease stands: {holder:?}"))
+    let refused = end.map_or_else(|| "a renewal, or progress,".into(), |end| format!("{end:?}"));
+    Err(format!("{refused} was refused as a lost lease, but the lease stands: {holder:?}"))
 }
 
 #[cfg(test)]
@@ -34,7 +35,7 @@ mod tests {
     use sluicegate::storage::AttemptEnd;
 
     use crate::history::Observation;
-    use crate::invariants::testing::{History, Story};
+    use crate::invariants::testing::{History, LEASE, Story};
 
     pub(super) fn rejects() -> Vec<History> {
         let story = Story::chain().grant("a");
@@ -42,6 +43,11 @@ mod tests {
         let lost = Observation::LeaseLost { holder, end: Some(AttemptEnd::Completed) };
         vec![
             story.told(lost).ends("the lease stands"),
+            Story::chain()
+                .grant("a")
+                .wait(LEASE)
+                .told(Observation::LeaseLost { holder, end: None })
+                .ends("a renewal refused although nothing has ended the lease"),
             Story::chain().grant("a").out_of_order("b before a").ends("locks in another order"),
         ]
     }

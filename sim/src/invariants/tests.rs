@@ -190,7 +190,7 @@ fn replies() -> History {
     story
         .told(Observation::Granted { holder })
         .told(Observation::LeaseLost { holder: zombie, end: Some(AttemptEnd::Completed) })
-        .told(Observation::LeaseLost { holder, end: None })
+        .told(Observation::LeaseLost { holder: zombie, end: None })
         .complete("a", Outcome::Failed)
         .told(acknowledged.clone())
         .told(acknowledged)

@@ -5,7 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sluicegate::environment::SystemEnvironment;
+use sluicegate::flow::{ExecutionSpec, FlowSpec};
 use sluicegate::operations::report::Report;
+use sluicegate::reconcile::supervisor::Supervisor;
+use sluicegate::retry::RetryPolicy;
+use sluicegate::signal::Shutdown;
 use sluicegate::state::PublicState;
 use sluicegate::storage::Scope;
 use sluicegate::worker::{Cancelled, Context};
@@ -37,6 +41,38 @@ async fn a_lease_is_kept_for_as_long_as_the_work_takes() {
     }));
     assert_eq!(told.next().await, None);
     assert_eq!(running.stop().await.reported, 1);
+    let described = home.described(flow, "a").await;
+    assert_eq!((described.state, described.attempt), (PublicState::Completed, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_of_the_storages_clock_costs_no_work_that_is_under_way() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let lease = SECOND * 6;
+    let home = Home::new(Settings { lease_grace: lease, ..Settings::default() });
+    let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let once = ExecutionSpec::new("a").kind("mail").retry(retry);
+    let flow = home.submit(FlowSpec::builder().execution_spec(once).build()).await;
+    let stop = Shutdown::new();
+    let supervisor = tokio::spawn(Supervisor::new(home.engine.clone()).run(stop.requested()));
+    let (done, mut told) = Told::channel();
+    let worker = home.worker().lease(lease).handler("mail", move |context: Context, (): ()| {
+        let done = done.clone();
+        async move {
+            tokio::time::sleep(SECOND * 5).await;
+            done.send(context.cancellation().reason()).expect("the test listens");
+            Ok(())
+        }
+    });
+    let running = start(worker);
+    tokio::time::sleep(SECOND + SECOND / 2).await;
+    let hour_us = u64::try_from(crate::HOUR.as_micros()).expect("an hour is short");
+    home.stepped_us.store(hour_us, Ordering::SeqCst);
+    assert_eq!(told.next().await, None, "nothing has ended the lease");
+    let totals = running.stop().await;
+    stop.request();
+    supervisor.await.expect("it comes to its end");
+    assert_eq!((totals.granted, totals.lost, totals.reported), (1, 0, 1));
     let described = home.described(flow, "a").await;
     assert_eq!((described.state, described.attempt), (PublicState::Completed, 1));
 }

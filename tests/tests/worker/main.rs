@@ -12,6 +12,7 @@ mod storage;
 mod supervisor;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate::environment::SystemEnvironment;
@@ -36,6 +37,8 @@ struct Home {
     engine: Service,
     sqlite: SqliteStorage,
     faults: Arc<Faults>,
+    /// How far the storage's clock has stepped forward, in microseconds.
+    stepped_us: Arc<AtomicU64>,
     _directory: TempDir,
 }
 
@@ -44,7 +47,12 @@ impl Home {
     fn new(settings: Settings) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let started = tokio::time::Instant::now();
-        let clock = move || Timestamp(1_700_000_000_000_000) + started.elapsed();
+        let stepped_us = Arc::new(AtomicU64::new(0));
+        let stepped = Arc::clone(&stepped_us);
+        let clock = move || {
+            let stepped = Duration::from_micros(stepped.load(Ordering::SeqCst));
+            Timestamp(1_700_000_000_000_000) + started.elapsed() + stepped
+        };
         let options = SqliteOptions::file(directory.path().join("flows.db"))
             .offload(Offload::Inline)
             .clock(Arc::new(clock));
@@ -52,7 +60,7 @@ impl Home {
         let faults = Arc::new(Faults::default());
         let storage = Shaky { inner: sqlite.clone(), faults: Arc::clone(&faults) };
         let engine = Engine::new(storage, SystemEnvironment::new(), settings);
-        Self { engine, sqlite, faults, _directory: directory }
+        Self { engine, sqlite, faults, stepped_us, _directory: directory }
     }
 
     async fn submit(&self, flow: FlowSpec) -> FlowKey {
