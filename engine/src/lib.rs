@@ -5,6 +5,7 @@ pub mod draw;
 pub mod engine;
 pub mod environment;
 pub mod error;
+pub mod failure;
 pub mod feed;
 pub mod flow;
 pub mod graph;

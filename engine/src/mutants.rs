@@ -129,6 +129,8 @@ mutants! {
     S32 "what recovery finds in the log of SQLite is read before it is synced" "I19";
     S30 "commits are acknowledged before they are on the disk" "I19";
     E21 "a renewal is refused by the clock alone, although nothing has ended the lease" "I15";
+    E24 "a snooze counts among the releases, and is charged once these are spent" "I11";
+    E24B "an attempt is given back however often it is released" "I11";
 }
 
 #[cfg(feature = "mutants")]

@@ -43,7 +43,7 @@ pub enum State {
 pub enum Cause {
     /// Its handler reported the outcome.
     Handler,
-    /// A retryable failure, an expired lease or a give-back found no attempt left.
+    /// A retryable failure, an expired lease or a release found no attempt left.
     AttemptsExhausted,
     /// The deadline of the whole execution passed.
     Deadline,

@@ -52,8 +52,11 @@ pub struct Settings {
     pub attempt_limit: Duration,
     /// From the start of one tick to the end of the next.
     pub tick: Duration,
-    /// Attempts of one execution that are given back at most.
+    /// Attempts of one execution that are given back at most, by releases, which are bounded, and
+    /// by snoozes, of which the handlers come to an end.
     pub give_backs: u32,
+    /// The longest snooze.
+    pub snooze_longest: Duration,
     /// How a cascade moves on.
     pub following: Following,
 }
@@ -125,7 +128,7 @@ impl Settings {
     fn weight(&self, node: &Node<'_>) -> Duration {
         let retry = node.retry;
         let attempt = retry.attempt_timeout().unwrap_or(self.attempt_limit);
-        let backoff = retry.backoff.longest();
+        let backoff = retry.backoff.longest().max(self.snooze_longest);
         let grants = retry.max_attempts.saturating_add(self.give_backs);
         let grant = self.claim_delay + attempt + self.tick + backoff;
         let granted = grant.saturating_mul(grants);
@@ -264,6 +267,7 @@ mod tests {
             attempt_limit: SECOND * 10,
             tick: SECOND,
             give_backs: 0,
+            snooze_longest: Duration::ZERO,
             following: Following::Yes,
         }
     }
@@ -337,6 +341,14 @@ mod tests {
         endless.delay = Duration::MAX / 2;
         let bounds = Bounds::of(&[endless, endless], &[(0, 1)], &settings());
         assert!(bounds.l2 >= endless.delay, "{bounds}");
+    }
+
+    #[test]
+    fn a_snooze_may_be_the_longest_delay() {
+        let settings = Settings { give_backs: 1, snooze_longest: SECOND * 5, ..settings() };
+        // 2 grants x (1 + 10 + 1 + 5) s + 1 s + 2 x 1 s = 37 s.
+        let bounds = Bounds::of(&[node("a", 1)], &[], &settings);
+        assert_eq!(bounds.l2, Duration::from_secs(45 + 37));
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub struct Limits {
     pub progress_max_bytes: u64,
     /// Bytes of the results that are sent along with a lease; more is read in pages under it.
     pub inputs_max_bytes: u64,
+    /// How often an incarnation of an execution gives an attempt back by a release; each further
+    /// release stays charged. Snoozes and suspensions are not counted.
+    pub give_backs_max: u32,
     /// Bytes of a name, kind, lane, namespace, tag, key or input name.
     pub name_max_bytes: u64,
     /// Milliseconds of a delay or a deadline.
@@ -40,6 +43,7 @@ impl Default for Limits {
             result_max_bytes: 1 << 20,
             progress_max_bytes: 64 << 10,
             inputs_max_bytes: 4 << 20,
+            give_backs_max: 100,
             name_max_bytes: 256,
             wait_max_ms: CENTURY_MS,
         }

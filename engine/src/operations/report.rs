@@ -9,6 +9,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::error::{EngineError, Replacement, too_large};
+use crate::failure::Failure;
 use crate::flow::Limits;
 use crate::identity::{ExecutionId, FlowKey};
 use crate::mutants::mutated;
@@ -23,9 +24,6 @@ use crate::storage::{
 use crate::time::{Timestamp, micros};
 use crate::transact::{Body, Run, Verdict};
 
-/// How often an incarnation may give attempts back.
-pub const GIVE_BACKS_MAX: u32 = 100;
-
 /// Reports of one call.
 pub const REPORTS_MAX: usize = 1_000;
 
@@ -39,9 +37,13 @@ pub enum Report {
     FailRetryable(Arc<[u8]>),
     /// It failed for good.
     FailFatal(Arc<[u8]>),
-    /// It was not tried to the end: the attempt is given back.
+    /// It was not tried to the end: the attempt is given back, up to
+    /// [`Limits::give_backs_max`](crate::flow::Limits::give_backs_max) times an incarnation. Each
+    /// further release stays charged, and where no attempt is left the execution fails with a
+    /// result that says so.
     Release,
-    /// It is to be tried again once so much time has passed: the attempt is given back.
+    /// It is to be tried again once so much time has passed: the attempt is given back, however
+    /// often that happens.
     Snooze(Duration),
     /// It is to be gone on with once somebody resumes it: the attempt is given back.
     Suspend,
@@ -89,14 +91,22 @@ impl Report {
         }
     }
 
-    /// What is stored as the execution's result: of failures that may be tried again, the last.
-    fn result(&self, reported: Reported) -> ResultChange {
+    /// What is stored as the execution's result: of failures that may be tried again, the last; of
+    /// releases the one for which no attempt is left.
+    fn result(&self, reported: Reported, limits: &Limits) -> ResultChange {
         match self {
             Report::Complete(bytes) | Report::FailFatal(bytes) => {
                 ResultChange::Set(Arc::clone(bytes))
             }
             Report::FailRetryable(bytes) if reported == Reported::Finished(Outcome::Failed) => {
                 ResultChange::Set(Arc::clone(bytes))
+            }
+            Report::Release if reported == Reported::Finished(Outcome::Failed) => {
+                let most = limits.give_backs_max;
+                let message = format!(
+                    "released more than {most} times (`give_backs_max`), and no attempt is left"
+                );
+                ResultChange::Set(Failure::within(&message, limits.result_max_bytes))
             }
             Report::FailRetryable(_)
             | Report::Release
@@ -187,6 +197,7 @@ pub(crate) struct Settled {
 /// The transaction of a report, or of several of different executions.
 pub(crate) struct Reporting {
     pub(crate) reports: Vec<(LeaseToken, Report)>,
+    limits: Limits,
 }
 
 /// The planted bug that lets a worker complete what the reaper has requeued.
@@ -199,7 +210,13 @@ fn may_requeue(report: &Report) -> bool {
     matches!(report, Report::FailRetryable(_) | Report::Release | Report::Snooze(_))
 }
 
-fn decide(report: &Report, row: &Execution, closing: Option<ClosePolicy>, now: Timestamp) -> Retry {
+fn decide(
+    report: &Report,
+    row: &Execution,
+    closing: Option<ClosePolicy>,
+    give_backs_max: u32,
+    now: Timestamp,
+) -> Retry {
     let backoff = row.retry.backoff.delay(row.id, row.attempt);
     let backoff = if mutated!(P37) { Duration::ZERO } else { backoff };
     let finished = |outcome| Retry {
@@ -210,11 +227,16 @@ fn decide(report: &Report, row: &Execution, closing: Option<ClosePolicy>, now: T
         Report::Complete(_) => finished(Outcome::Succeeded),
         Report::FailFatal(_) => finished(Outcome::Failed),
         Report::FailRetryable(_) => retry(row, closing, Outcome::Failed, backoff, now),
-        Report::Release => give_back(row, closing, Duration::ZERO, now),
+        Report::Release => {
+            retry(&released(row, give_backs_max), closing, Outcome::Failed, Duration::ZERO, now)
+        }
         Report::Snooze(_) if mutated!(S02) => {
             retry(row, closing, Outcome::Failed, Duration::ZERO, now)
         }
-        Report::Snooze(delay) => give_back(row, closing, *delay, now),
+        Report::Snooze(delay) if mutated!(E24) => {
+            retry(&released(row, give_backs_max), closing, Outcome::Failed, *delay, now)
+        }
+        Report::Snooze(delay) => retry(&uncharged(row), closing, Outcome::Failed, *delay, now),
         Report::Suspend => {
             let after = finish::suspended(row);
             Retry { after, reported: Reported::Suspended { epoch: after.epoch } }
@@ -223,20 +245,19 @@ fn decide(report: &Report, row: &Execution, closing: Option<ClosePolicy>, now: T
     }
 }
 
-/// Ends an attempt that is not charged, as long as the incarnation may give attempts back.
-fn give_back(
-    row: &Execution,
-    closing: Option<ClosePolicy>,
-    delay: Duration,
-    now: Timestamp,
-) -> Retry {
-    let given_back = row.give_backs < GIVE_BACKS_MAX && row.charged > 0;
-    let returned = Execution {
-        charged: row.charged - u32::from(given_back),
-        give_backs: row.give_backs + u32::from(given_back),
-        ..*row
-    };
-    retry(&returned, closing, Outcome::Failed, delay, now)
+/// The row without the charge of its last attempt.
+fn uncharged(row: &Execution) -> Execution {
+    Execution { charged: row.charged.saturating_sub(1), ..*row }
+}
+
+/// The row with its attempt given back, if its incarnation may still give one back: a release is
+/// worth another attempt at once, so that what is released for ever would never come to an end.
+fn released(row: &Execution, give_backs_max: u32) -> Execution {
+    let may = row.charged > 0 && (row.give_backs < give_backs_max || mutated!(E24B));
+    match may {
+        true => Execution { give_backs: row.give_backs + 1, ..uncharged(row) },
+        false => *row,
+    }
 }
 
 /// The reply that an earlier run of this report stored, or what replaced the lease.
@@ -285,7 +306,7 @@ impl Reporting {
             let reason = format!("{count} reports at once, at most {REPORTS_MAX}");
             return Err(EngineError::LimitExceeded(reason));
         }
-        Ok(Self { reports })
+        Ok(Self { reports, limits: *limits })
     }
 
     /// How the flows of these rows were closed; asked only if something may become ready again.
@@ -351,10 +372,16 @@ impl Reporting {
             held.sort_unstable_by_key(|(_, row)| row.id);
             for (report, row) in held {
                 let closing = closings.get(&row.flow_key()).copied();
-                let Retry { after, reported } = decide(report, &row, closing, now);
+                let Retry { after, reported } =
+                    decide(report, &row, closing, self.limits.give_backs_max, now);
                 let (end, hash) = (report.end(), report.payload_hash());
                 let attempt = finish::ended_attempt(&row, end, reported, hash, now);
-                moves.push(Move { before: row, after, result: report.result(reported), attempt });
+                moves.push(Move {
+                    before: row,
+                    after,
+                    result: report.result(reported, &self.limits),
+                    attempt,
+                });
                 replies.insert(row.id, Ok(reported));
             }
         }

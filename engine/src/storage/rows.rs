@@ -125,9 +125,9 @@ pub struct Execution {
     pub deadline: Option<Timestamp>,
     /// Number of the last granted attempt; counted from 1 in each incarnation.
     pub attempt: u32,
-    /// Attempts charged: grants less give-backs.
+    /// Attempts charged: grants less those that were given back.
     pub charged: u32,
-    /// Attempts given back; suspensions are not among them.
+    /// Attempts given back by a release; snoozes and suspensions give theirs back uncounted.
     pub give_backs: u32,
     /// The last suspension that was resumed.
     pub resumed: Option<Resumed>,

@@ -8,14 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
+use crate::failure::Failure;
 use crate::operations::report::Report;
 use crate::worker::context::Context;
-
-/// Bytes of a message that are kept; the rest is cut off.
-pub const MESSAGE_MAX_BYTES: usize = 16 << 10;
 
 /// What a handler may return instead of a result.
 ///
@@ -29,14 +27,16 @@ pub enum HandlerError {
     Retryable(String),
     /// It failed for good: the execution ends as failed.
     Fatal(String),
-    /// It is too early: try again once so much time has passed. The attempt is given back.
+    /// It is too early: try again once so much time has passed. The attempt is given back, however
+    /// often that happens.
     Snooze(Duration),
     /// It waits for something outside: suspended until [`Engine::resume`](crate::Engine::resume) is
     /// called with [`Context::suspension`]. The attempt is given back, however often that happens.
     Suspend,
     /// It is not called for: the execution ends as skipped, which is no failure.
     Skip,
-    /// It was not tried to the end: the attempt is given back, and anybody may claim it at once.
+    /// It was not tried to the end: anybody may claim it at once. The attempt is given back, up to
+    /// [`Limits::give_backs_max`](crate::flow::Limits::give_backs_max) times.
     Release,
 }
 
@@ -66,45 +66,6 @@ impl<E: std::error::Error> From<E> for HandlerError {
     }
 }
 
-/// What a failed execution has as its result, as JSON.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Failure {
-    /// What the handler said, or what it panicked with.
-    pub error: String,
-}
-
-impl Failure {
-    fn bytes(message: &str) -> Arc<[u8]> {
-        Self::cut(message, MESSAGE_MAX_BYTES)
-    }
-
-    /// With so many bytes of the message, or fewer where a character would be cut in two.
-    fn cut(message: &str, bytes_max: usize) -> Arc<[u8]> {
-        let mut end = message.len().min(bytes_max);
-        while !message.is_char_boundary(end) {
-            end -= 1;
-        }
-        let failure = Failure { error: message[..end].to_owned() };
-        serde_json::to_vec(&failure).expect("text is JSON").into()
-    }
-
-    /// In at most so many bytes of JSON: with less of the message, and nothing at all where not
-    /// even a failure without a message fits.
-    fn within(message: &str, json_max_bytes: u64) -> Arc<[u8]> {
-        let mut kept = MESSAGE_MAX_BYTES.min(message.len());
-        loop {
-            let bytes = Self::cut(message, kept);
-            if bytes.len() as u64 <= json_max_bytes {
-                return bytes;
-            }
-            if kept == 0 {
-                return Arc::from([]);
-            }
-            kept /= 2;
-        }
-    }
-}
-
 /// What became of the work of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Outcome {
@@ -119,12 +80,15 @@ impl Outcome {
     }
 
     pub(super) fn retryable(message: String) -> Self {
-        let report = Report::FailRetryable(Failure::bytes(&message));
+        let report = Report::FailRetryable(Failure::within(&message, u64::MAX));
         Self { report, failure: Some(message) }
     }
 
     fn fatal(message: String) -> Self {
-        Self { report: Report::FailFatal(Failure::bytes(&message)), failure: Some(message) }
+        Self {
+            report: Report::FailFatal(Failure::within(&message, u64::MAX)),
+            failure: Some(message),
+        }
     }
 
     fn returned<R: Serialize>(kind: &str, result: Result<R, HandlerError>) -> Self {
@@ -211,6 +175,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::failure::MESSAGE_MAX_BYTES;
 
     fn failure(report: &Report) -> String {
         let (Report::FailRetryable(bytes) | Report::FailFatal(bytes)) = report else {

@@ -18,9 +18,10 @@ use crate::Engine;
 use crate::environment::Host;
 use crate::storage::Storage;
 
+pub use crate::failure::{Failure, MESSAGE_MAX_BYTES};
 pub use builder::{BuildError, CONCURRENCY, FAREWELL, GRACE, LEASE, POLL, WorkerBuilder};
 pub use context::{Cancellation, Cancelled, Context, InputError};
-pub use handler::{Failure, HandlerError, MESSAGE_MAX_BYTES};
+pub use handler::HandlerError;
 pub use progress::ProgressError;
 pub use station::Totals;
 

@@ -29,7 +29,7 @@ const BRINK: Duration = Duration::from_micros(1_500);
 /// How often one call is repeated under its request id.
 const CALLS_MAX: u32 = 3;
 /// How long a worker puts work off.
-const SNOOZE: Duration = Duration::from_millis(700);
+pub(crate) const SNOOZE: Duration = Duration::from_millis(700);
 /// How often in a turn a worker may go on with what it claimed along with a report.
 const TURN_OVERS_MAX: u32 = 3;
 /// The wait before a call is repeated.

@@ -24,7 +24,7 @@ use super::reader::Reader;
 use super::remains;
 use super::rows::{self, Rows, Unread};
 use super::ticks::{Logs, Tick};
-use super::work::{self, WORK_MAX};
+use super::work::{self, SNOOZE, WORK_MAX};
 use super::{LEASE, SIGMA, TICK_LONGEST, counts, engine_settings, ledger};
 use crate::liveness::{Bounds, Following, Node, Settings};
 use crate::real_lane::RealLane;
@@ -428,6 +428,7 @@ fn bounds(flows: &[ValidFlow]) -> Bounds {
         // Only the first attempt may be given back. If it is suspended, it is resumed within the
         // time of a tick, which it does not need.
         give_backs: 1,
+        snooze_longest: SNOOZE,
         following: Following::Yes,
     };
     let all = flows.iter().map(|flow| {

@@ -24,7 +24,7 @@ const DEADLINE_MS: u32 = 5_000;
 /// Delay of an execution that has one.
 const DELAY_MS: u32 = 300;
 /// How long a worker puts work off.
-const SNOOZE: Duration = Duration::from_millis(120);
+pub(super) const SNOOZE: Duration = Duration::from_millis(120);
 /// How the names of executions begin that a flow is extended by.
 const GROWN: &str = "grown";
 /// Delays between attempts: real time passes here.

@@ -13,7 +13,7 @@ use sluicegate::storage::{EventId, Execution, Group, Resolution};
 use sluicegate::time::micros;
 
 use crate::actors::resumer::RESUMED_AFTER;
-use crate::actors::worker::{LEASE, WORK_MAX};
+use crate::actors::worker::{LEASE, SNOOZE, WORK_MAX};
 use crate::actors::{Role, Sweeps};
 use crate::database::Database;
 use crate::driver::news::News;
@@ -413,8 +413,9 @@ impl Universe {
                 claim_delay: attempt * executions + Duration::from_secs(4) + resumed_after,
                 attempt_limit: attempt,
                 tick: Duration::from_secs(2),
-                // Healed workers give nothing back.
+                // Healed workers give nothing back; what was put off before still waits.
                 give_backs: 0,
+                snooze_longest: SNOOZE,
                 following: Following::Yes,
             },
         )

@@ -22,7 +22,7 @@ use crate::driver::trace::Entry;
 use crate::driver::world::{SimEnvironment, World, world};
 use crate::exhaust::explore::Explorer;
 use crate::history::ActorId;
-use crate::invariants::Violation;
+use crate::invariants::{GIVE_BACKS_MAX, Violation};
 use crate::plan::{Backend, Plan};
 use crate::tape::{Cell, Tape};
 
@@ -164,7 +164,8 @@ impl Universe {
     /// the lane's storage cannot be opened.
     pub fn new(plan: Arc<Plan>) -> Result<Self, String> {
         let inputs_max_bytes = plan.inputs_max_bytes;
-        let limits = Limits { inputs_max_bytes, ..Limits::default() };
+        let give_backs_max = GIVE_BACKS_MAX;
+        let limits = Limits { inputs_max_bytes, give_backs_max, ..Limits::default() };
         let flow = plan.flow.clone().validate(&limits).map_err(|invalid| invalid.to_string())?;
         let stores = match plan.backend() {
             Backend::Simulated => Stores::Model,

@@ -16,8 +16,9 @@ pub(super) const INVARIANT: Invariant = Invariant {
     rejects: tests::rejects,
 };
 
-/// Attempts that an incarnation may give back.
-const GIVE_BACKS_MAX: u32 = 100;
+/// Attempts that an incarnation may give back by releases, in every universe: so few that their
+/// bound is come upon.
+pub(crate) const GIVE_BACKS_MAX: u32 = 1;
 
 fn check(context: &Context<'_>) -> Verdict {
     let alive = |one: &(&Execution, &Execution)| !started_again(one.0, one.1);
@@ -50,25 +51,29 @@ fn check(context: &Context<'_>) -> Verdict {
     Ok(())
 }
 
-/// An attempt that could be tried again ends its execution only if it was the last, or too late.
+/// An attempt that could be tried again ends its execution only if it was the last, or too late;
+/// one that waited never does.
 fn gives_up(after: &Execution, attempt: &Attempt) -> bool {
     use AttemptEnd::{Expired, FailedRetryable, Released, Snoozed};
-    let retryable = matches!(attempt.end, Expired | FailedRetryable | Released | Snoozed);
+    let charged = match attempt.end {
+        Expired | FailedRetryable => true,
+        Released => after.give_backs == GIVE_BACKS_MAX,
+        _ => false,
+    };
     match after.cause {
-        Some(Cause::AttemptsExhausted) => retryable && after.charged == after.retry.max_attempts,
-        Some(Cause::Handler) => !retryable,
+        Some(Cause::AttemptsExhausted) => charged && after.charged == after.retry.max_attempts,
+        Some(Cause::Handler) => !charged && !matches!(attempt.end, Released | Snoozed),
         _ => true,
     }
 }
 
 fn counts(before: &Execution, after: &Execution, attempt: Option<&Attempt>) -> bool {
-    let returns = |end| matches!(end, AttemptEnd::Released | AttemptEnd::Snoozed);
-    let returned = attempt.is_some_and(|attempt| returns(attempt.end));
-    let back = u32::from(returned && before.give_backs < GIVE_BACKS_MAX);
-    let suspended = attempt.is_some_and(|attempt| attempt.end == AttemptEnd::Suspended);
+    let end = attempt.map(|attempt| attempt.end);
+    let released = end == Some(AttemptEnd::Released) && before.give_backs < GIVE_BACKS_MAX;
+    let waited = matches!(end, Some(AttemptEnd::Snoozed | AttemptEnd::Suspended));
     let charged = before.charged.checked_add(u32::from(lease_granted(before, after)));
-    after.give_backs == before.give_backs + back
-        && after.charged.checked_add(back + u32::from(suspended)) == charged
+    after.give_backs == before.give_backs + u32::from(released)
+        && after.charged.checked_add(u32::from(released || waited)) == charged
         && after.charged <= after.retry.max_attempts
 }
 
@@ -106,7 +111,7 @@ fn keeps_its_time(before: &Execution, after: &Execution) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use sluicegate::state::Outcome;
+    use sluicegate::state::{Cause, Outcome};
     use sluicegate::storage::{AttemptEnd, Execution};
     use sluicegate::time::Timestamp;
 
@@ -152,6 +157,22 @@ mod tests {
             requeued(AttemptEnd::Released, |row| row.charged = 1).ends("release not given back"),
             requeued(AttemptEnd::Released, |row| row.give_backs = 0).ends("give-back not counted"),
             requeued(AttemptEnd::Snoozed, |row| row.charged = 1).ends("snooze not given back"),
+            requeued(AttemptEnd::Snoozed, |row| row.give_backs = 1)
+                .ends("snooze counted among the releases"),
+            exhausted()
+                .grant("a")
+                .end("a", AttemptEnd::Snoozed)
+                .tamper(|commit| after(&mut commit.executions[0]).charged = 1)
+                .ends("snooze charged once releases are spent"),
+            Story::chain()
+                .grant("a")
+                .complete("a", Outcome::Failed)
+                .tamper(|commit| {
+                    commit.attempts[0].end = AttemptEnd::Snoozed;
+                    let row = after(&mut commit.executions[0]);
+                    (row.cause, row.charged) = (Some(Cause::AttemptsExhausted), 0);
+                })
+                .ends("failed although it only waited"),
             requeued(AttemptEnd::Snoozed, |row| row.not_before = Timestamp(0))
                 .ends("snooze without its delay"),
             Story::chain()

@@ -36,6 +36,7 @@ use sluicegate::storage::{AttemptKey, EventKey, Execution};
 use crate::history::{Commit, Observation};
 use crate::mirror::{Damaged, Mirror};
 
+pub(crate) use i11_attempts::GIVE_BACKS_MAX;
 pub use told::{Acknowledged, Asked, Created, Granted, Growth, Heard, Told};
 
 /// What a check says; the message is built only when it is violated.

@@ -243,10 +243,9 @@ impl Story {
             row.lease = None;
             row.epoch += 1;
             row.not_before = self.now + delay;
-            if matches!(end, AttemptEnd::Released | AttemptEnd::Snoozed) {
-                row.charged -= 1;
-                row.give_backs += 1;
-            }
+            let released = end == AttemptEnd::Released;
+            row.charged -= u32::from(released || end == AttemptEnd::Snoozed);
+            row.give_backs += u32::from(released);
         }));
         self.commit(commit)
     }

@@ -83,15 +83,14 @@ pub(super) fn attempts_are_counted(evidence: &Evidence<'_>) -> Verdict {
             return wrong(row, format!("attempt {} after {past:?}", row.attempt));
         }
         lives_are_whole(evidence, row)?;
-        let returns = |end| matches!(end, AttemptEnd::Released | AttemptEnd::Snoozed);
-        let returned = past.iter().filter(|attempt| returns(attempt.end)).count();
-        let suspended = past.iter().filter(|attempt| attempt.end == AttemptEnd::Suspended).count();
-        let small = |count| u32::try_from(count).unwrap_or(u32::MAX);
-        if !counts(row, small(returned), small(suspended)) {
-            return wrong(
-                row,
-                format!("{returned} given back and {suspended} suspended, but {row:?}"),
-            );
+        let count = |ended: &dyn Fn(AttemptEnd) -> bool| {
+            let count = past.iter().filter(|attempt| ended(attempt.end)).count();
+            u32::try_from(count).unwrap_or(u32::MAX)
+        };
+        let released = count(&|end| end == AttemptEnd::Released);
+        let waited = count(&|end| matches!(end, AttemptEnd::Snoozed | AttemptEnd::Suspended));
+        if !counts(row, released, waited) {
+            return wrong(row, format!("{released} released and {waited} waited, but {row:?}"));
         }
     }
     Ok(())
@@ -148,9 +147,10 @@ fn waited(row: &Execution, past: &Attempt, next: &Attempt) -> bool {
     next.granted_at >= told && (!retried || next.granted_at >= past.ended_at + delay)
 }
 
-/// A suspension gives its attempt back, and does not count among those that may be.
-fn counts(row: &Execution, returned: u32, suspended: u32) -> bool {
-    row.give_backs == returned
-        && row.attempt.checked_sub(returned + suspended) == Some(row.charged)
+/// A snooze and a suspension give their attempt back, and do not count among those that may be:
+/// only releases do, of which each life has one at most.
+fn counts(row: &Execution, released: u32, waited: u32) -> bool {
+    row.give_backs == released
+        && row.attempt.checked_sub(released + waited) == Some(row.charged)
         && row.charged <= row.retry.max_attempts
 }
