@@ -318,6 +318,13 @@ pub enum Observation {
         /// The lease.
         holder: Holder,
     },
+    /// A lease came with a payload that neither the flow nor an extension has under that name.
+    Garbled {
+        /// The lease.
+        holder: Holder,
+        /// What came.
+        payload: Arc<[u8]>,
+    },
     /// A lease came with inputs, or they were read under it.
     Passed {
         /// The lease.

@@ -1,8 +1,6 @@
 //! Fluent construction of specifications. Pure; checks nothing, which is what `validate` is for.
 
-use serde_json::Value;
-
-use super::{EdgeSpec, ExecutionSpec, FlowSpec};
+use super::{EdgeSpec, ExecutionSpec, FlowSpec, Payload};
 use crate::identity::FlowId;
 use crate::policy::{AcceptSet, JoinPolicy};
 use crate::retry::RetryPolicy;
@@ -102,10 +100,10 @@ impl ExecutionSpec {
         self
     }
 
-    /// Sets what the handler is given.
+    /// Sets what the handler is given: a [`Payload`], or a [`serde_json::Value`].
     #[must_use]
-    pub fn payload(mut self, payload: Value) -> Self {
-        self.payload = payload;
+    pub fn payload(mut self, payload: impl Into<Payload>) -> Self {
+        self.payload = payload.into();
         self
     }
 

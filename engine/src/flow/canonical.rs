@@ -4,12 +4,11 @@
 //! The form is one line of compact JSON for the labels of the flow, then one for each execution by
 //! name, each edge by (from, to) and each group that is not `AllOf` by name. Fields at their
 //! default are left out, so that a field added later keeps the hashes of the flows that do not use
-//! it.
+//! it. A payload stands in its line with the bytes that it has: two are the same content if their
+//! bytes are, so that neither the order of members nor a blank nor the form of a number is passed
+//! over.
 
-use std::io;
-
-use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::FlowSpec;
@@ -40,34 +39,6 @@ pub(super) fn content_hash(
     form.hasher.finalize().into()
 }
 
-/// Bytes of a value as compact JSON.
-pub(super) fn json_bytes(value: &Value) -> u64 {
-    let mut count = Count(0);
-    serde_json::to_writer(&mut count, value).expect("a JSON value always serializes");
-    count.0
-}
-
-/// Writes a value with the keys of every object sorted, whatever map type holds them.
-pub(super) fn sorted_value<S: Serializer>(value: &Value, serializer: S) -> Result<S::Ok, S::Error> {
-    match value {
-        Value::Object(entries) => {
-            let mut entries: Vec<(&String, &Value)> = entries.iter().collect();
-            entries.sort_unstable_by_key(|entry| entry.0);
-            serializer.collect_map(entries.into_iter().map(|(key, value)| (key, Sorted(value))))
-        }
-        Value::Array(items) => serializer.collect_seq(items.iter().map(Sorted)),
-        scalar => scalar.serialize(serializer),
-    }
-}
-
-struct Sorted<'a>(&'a Value);
-
-impl Serialize for Sorted<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        sorted_value(self.0, serializer)
-    }
-}
-
 /// Bytes collected before they are hashed; many small updates cost more than the hash itself.
 const FLUSH_BYTES: usize = 4096;
 
@@ -84,18 +55,5 @@ impl Form {
             self.hasher.update(&self.pending);
             self.pending.clear();
         }
-    }
-}
-
-struct Count(u64);
-
-impl io::Write for Count {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += u64::try_from(bytes.len()).expect("a length fits 64 bits");
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -12,7 +12,7 @@ pub struct Limits {
     pub edges_max: u32,
     /// Inbound edges of an execution.
     pub in_degree_max: u32,
-    /// Bytes of a payload as compact JSON.
+    /// Bytes of a payload.
     pub payload_max_bytes: u64,
     /// Bytes of a result, or of what a failure leaves in its place.
     pub result_max_bytes: u64,

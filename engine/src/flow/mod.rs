@@ -7,6 +7,7 @@ mod file;
 mod growth;
 mod limits;
 mod names;
+mod payload;
 mod problem;
 mod validate;
 mod wfformat;
@@ -14,7 +15,6 @@ mod wfformat;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::identity::FlowId;
 use crate::policy::{AcceptSet, JoinPolicy};
@@ -25,6 +25,7 @@ pub use file::FlowFileError;
 pub use growth::{Additions, ValidAdditions};
 pub(crate) use growth::{Held, HeldEdge};
 pub use limits::Limits;
+pub use payload::Payload;
 pub use problem::{InvalidFlow, Problem};
 pub use validate::ValidFlow;
 
@@ -74,12 +75,8 @@ pub struct ExecutionSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: i32,
     /// What the handler is given.
-    #[serde(
-        default,
-        skip_serializing_if = "Value::is_null",
-        serialize_with = "canonical::sorted_value"
-    )]
-    pub payload: Value,
+    #[serde(default, skip_serializing_if = "Payload::is_null")]
+    pub payload: Payload,
     /// Limits and delays of its attempts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub retry: RetryPolicy,
@@ -131,7 +128,7 @@ impl ExecutionSpec {
             kind: default_name(),
             lane: default_name(),
             priority: 0,
-            payload: Value::Null,
+            payload: Payload::default(),
             retry: RetryPolicy::default(),
             deadline_ms: None,
             delay_ms: None,

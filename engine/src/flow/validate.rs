@@ -1,7 +1,7 @@
 //! The checks before a flow is written, and what they find out. Pure; names every offender it can,
 //! never just the first.
 
-use super::canonical::{content_hash, json_bytes};
+use super::canonical::content_hash;
 use super::names::Names;
 use super::{EdgeSpec, ExecutionSpec, FlowSpec, InvalidFlow, Limits, Problem};
 use crate::graph::Graph;
@@ -80,8 +80,9 @@ impl ValidFlow {
 
     /// SHA-256 of the canonical specification.
     ///
-    /// Equal for two specifications that ask for the same flow, in whatever order they list it;
-    /// the idempotency key and the flow id are not part of it.
+    /// Equal for two specifications that ask for the same flow, in whatever order they list it,
+    /// with the same payloads byte for byte; the idempotency key and the flow id are not part of
+    /// it.
     pub fn content_hash(&self) -> [u8; 32] {
         self.shape.content_hash
     }
@@ -171,7 +172,7 @@ impl<'a> Inspection<'a> {
             self.check_retry(execution);
             self.check_wait(execution, "delay_ms", execution.delay_ms);
             self.check_wait(execution, "deadline_ms", execution.deadline_ms);
-            let payload_bytes = json_bytes(&execution.payload);
+            let payload_bytes = execution.payload.as_bytes().len() as u64;
             if payload_bytes > self.limits.payload_max_bytes {
                 self.problems.push(Problem::LimitExceeded {
                     subject: format!("payload of {}", owner(execution)),

@@ -7,8 +7,9 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::json;
+use serde_json::value::RawValue;
 
-use super::{DEFAULT_NAME, EdgeSpec, ExecutionSpec, FlowFileError, FlowSpec};
+use super::{DEFAULT_NAME, EdgeSpec, ExecutionSpec, FlowFileError, FlowSpec, Payload};
 
 const SCHEMA_VERSION: &str = "1.5";
 
@@ -55,7 +56,8 @@ struct Execution<'a> {
 struct Run<'a> {
     #[serde(borrow)]
     id: Text<'a>,
-    runtime_in_seconds: f64,
+    #[serde(borrow)]
+    runtime_in_seconds: &'a RawValue,
 }
 
 /// A string that still knows where in the document it stands, unless it holds an escape.
@@ -90,20 +92,21 @@ pub(super) fn read(text: &str) -> Result<FlowSpec, FlowFileError> {
     if let Some(run) = runs.iter().find(|run| !run_ids.insert(run.id.get())) {
         return refuse(&run.id, format!("task `{}` has two runs", run.id.get()));
     }
-    if let Some(run) = runs.iter().find(|run| run.runtime_in_seconds < 0.0) {
-        let reason = format!("runtimeInSeconds of task `{}` is negative", run.id.get());
+    if let Some((run, wrong)) = runs.iter().find_map(|run| Some((run, run.mistake()?))) {
+        let reason = format!("runtimeInSeconds of task `{}` is {wrong}", run.id.get());
         return refuse(&run.id, reason);
     }
     Ok(specification(tasks, &runs))
 }
 
 fn specification(tasks: &[Task], runs: &[Run]) -> FlowSpec {
-    let runtimes: BTreeMap<&str, f64> =
+    let runtimes: BTreeMap<&str, &RawValue> =
         runs.iter().map(|run| (run.id.get(), run.runtime_in_seconds)).collect();
     let executions = tasks.iter().map(|task| {
         let mut execution = ExecutionSpec::new(task.id.get()).kind(kind(task.name.get()));
         if let Some(runtime_s) = runtimes.get(task.id.get()) {
-            execution.payload = json!({ "runtime_s": runtime_s });
+            let payload = BTreeMap::from([("runtime_s", runtime_s)]);
+            execution.payload = Payload::of(&payload).expect("a number has a form as JSON");
         }
         execution
     });
@@ -127,6 +130,17 @@ fn kind(name: &str) -> &str {
     let mut marks = ["_ID", "_"].into_iter().filter(|_| numbered);
     let kind = marks.find_map(|mark| unnumbered.strip_suffix(mark)).unwrap_or(name);
     if kind.is_empty() { DEFAULT_NAME } else { kind }
+}
+
+impl Run<'_> {
+    /// What is wrong with its time. The text of the number itself goes into the payload.
+    fn mistake(&self) -> Option<&'static str> {
+        match self.runtime_in_seconds.get().parse::<f64>() {
+            Ok(seconds) if seconds < 0.0 => Some("negative"),
+            Ok(_) => None,
+            Err(_) => Some("not a number"),
+        }
+    }
 }
 
 impl Text<'_> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::EngineError;
-use crate::flow::{EdgeSpec, ExecutionSpec, ValidFlow};
+use crate::flow::{EdgeSpec, ExecutionSpec, Payload, ValidFlow};
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::mutants::mutated;
 use crate::policy::Decision;
@@ -254,6 +254,16 @@ pub(crate) fn definition(
         priority: one.priority,
         namespace: Arc::clone(namespace),
         instance_tag: instance_tag.cloned(),
-        payload: one.payload.to_string().into_bytes().into(),
+        payload: payload(&one.payload),
     }
+}
+
+/// The bytes as they were brought; the planted bug reads them into values and writes those.
+fn payload(brought: &Payload) -> Arc<[u8]> {
+    if mutated!(E23)
+        && let Ok(value) = serde_json::from_str::<serde_json::Value>(brought.as_str())
+    {
+        return Payload::from(value).bytes();
+    }
+    brought.bytes()
 }

@@ -14,12 +14,13 @@ pub(crate) mod sequencer;
 pub(crate) mod subscriber;
 pub(crate) mod worker;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::Engine;
-use sluicegate::flow::{Additions, ValidFlow};
+use sluicegate::flow::{Additions, Payload, ValidFlow};
 use sluicegate::operations::claim::LeaseToken;
 use sluicegate::storage::Storage;
 
@@ -98,6 +99,9 @@ pub(crate) enum Sweeps {
     WithoutDependency,
 }
 
+/// Payloads by the name of their execution; extensions may bring several for one name.
+pub(crate) type Payloads = BTreeMap<String, BTreeSet<Payload>>;
+
 /// What a turn needs.
 #[derive(Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a part of the cast, there or not")]
@@ -113,6 +117,8 @@ pub(crate) struct Stage<S> {
     pub(crate) extensions: Arc<[Additions]>,
     /// Every lane of the flow and of what may be added to it.
     pub(crate) lanes: Arc<[Arc<str>]>,
+    /// The payloads that the flow and its extensions have, by the name of the execution.
+    pub(crate) payloads: Arc<Payloads>,
     pub(crate) sweeps: Sweeps,
     /// Somebody may cancel the flow.
     pub(crate) operated: bool,

@@ -11,7 +11,7 @@ use sluicegate::environment::Environment;
 use sluicegate::operations::claim::{ClaimRequest, LeaseToken, Sent};
 use sluicegate::operations::inputs::{Claimed, Inputs};
 use sluicegate::operations::report::Report;
-use sluicegate::storage::{AttemptKey, Input, Storage};
+use sluicegate::storage::{AttemptKey, Definition, Input, Storage};
 
 use crate::actors::reporter::Reporter;
 use crate::actors::{Progress, Stage, choose};
@@ -179,6 +179,12 @@ fn told<S: Storage>(stage: &Stage<S>, grants: &[Claimed]) {
     for grant in grants {
         let holder = holder(&grant.token());
         stage.observe(&Observation::Granted { holder });
+        let Definition { name, payload, .. } = &grant.definition;
+        let submitted = stage.payloads.get(&**name).into_iter().flatten();
+        if !submitted.into_iter().any(|one| one.as_bytes() == &**payload) {
+            let payload = Arc::clone(payload);
+            stage.observe(&Observation::Garbled { holder, payload });
+        }
         if let Inputs::Sent(inputs) = &grant.inputs
             && grant.execution.has_inputs
         {

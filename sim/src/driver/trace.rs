@@ -164,6 +164,9 @@ impl Trace {
             Observation::Passed { holder, inputs } => {
                 0x8_0d00 | holder.epoch << 20 | inputs.len() as u64
             }
+            Observation::Garbled { holder, payload } => {
+                0x8_1100 | holder.epoch << 20 | (payload.len() as u64) << 40
+            }
             Observation::Progressed { holder, sequence } => {
                 0x8_0e00 | holder.epoch << 20 | sequence << 40
             }

@@ -12,7 +12,7 @@ use sluicegate::storage::boxed::BoxStorage;
 use sluicegate::time::{Timestamp, micros};
 use sluicegate::{Engine, Settings};
 
-use crate::actors::{self, Role, Stage, Sweeps, Turn};
+use crate::actors::{self, Payloads, Role, Stage, Sweeps, Turn};
 use crate::driver::phases::Part;
 use crate::driver::ranks::Ranks;
 use crate::driver::sqlite_lane::SqliteLane;
@@ -134,6 +134,7 @@ pub struct Universe {
     pub(crate) flow: Arc<ValidFlow>,
     pub(crate) extensions: Arc<[Additions]>,
     pub(crate) lanes: Arc<[Arc<str>]>,
+    pub(crate) payloads: Arc<Payloads>,
     pub(crate) actors: Vec<Actor>,
     pub(crate) stores: Stores,
     pub(crate) sweeps: Sweeps,
@@ -186,6 +187,7 @@ impl Universe {
             flow: Arc::new(flow),
             extensions: plan.extensions.clone().into(),
             lanes: plan.lanes(),
+            payloads: Arc::new(payloads(&plan)),
             actors: cast(&plan),
             plan,
             stores,
@@ -352,6 +354,7 @@ impl Universe {
             flow: Arc::clone(&self.flow),
             extensions: Arc::clone(&self.extensions),
             lanes: Arc::clone(&self.lanes),
+            payloads: Arc::clone(&self.payloads),
             sweeps: self.sweeps,
             operated: self.plan.cast.operators > 0,
             resumed: self.plan.cast.resumers > 0,
@@ -447,6 +450,15 @@ impl Universe {
         let executions = self.flow.spec().executions.iter().chain(added);
         executions.map(|one| (one.name.clone(), flow.execution(&one.name))).collect()
     }
+}
+
+fn payloads(plan: &Plan) -> Payloads {
+    let mut payloads = Payloads::new();
+    let added = plan.extensions.iter().flat_map(|extension| &extension.executions);
+    for one in plan.flow.executions.iter().chain(added) {
+        payloads.entry(one.name.clone()).or_default().insert(one.payload.clone());
+    }
+    payloads
 }
 
 impl Drop for Universe {

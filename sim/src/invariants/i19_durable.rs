@@ -1,17 +1,29 @@
-//! I19: what was acknowledged is still there after every crash.
+//! I19: what was acknowledged is still there after every crash, and is what was brought.
 
-use super::{Acknowledged, Granted, Invariant, Quiescent, Verdict};
+use super::{Acknowledged, Granted, Hearing, Invariant, Quiescent, Verdict};
+use crate::history::Observation;
 use crate::mirror::Mirror;
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I19",
-    title: "an acknowledged write survives every crash",
+    title: "an acknowledged write survives every crash, and its bytes stay what they were",
     commit: None,
-    observe: None,
+    observe: Some(check_payload),
     quiescent: Some(check),
     #[cfg(test)]
     rejects: tests::rejects,
 };
+
+/// A worker is handed the bytes that were submitted.
+fn check_payload(hearing: &Hearing<'_>) -> Verdict {
+    match hearing.observation {
+        Observation::Garbled { holder, payload } => {
+            let payload = String::from_utf8_lossy(payload);
+            Err(format!("nobody has submitted the payload `{payload}`: {holder:?}"))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Asked whenever the database has recovered, too.
 fn check(rest: &Quiescent<'_>) -> Verdict {
@@ -46,6 +58,8 @@ fn check_report(mirror: &Mirror, report: &Acknowledged) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use sluicegate::policy::JoinPolicy;
     use sluicegate::replay::ReplayScope;
     use sluicegate::state::{ClosePolicy, Outcome};
@@ -67,6 +81,9 @@ mod tests {
                 .told(Story::submitted(1, true))
                 .recovers(Story::empty())
                 .ends("a flow is lost"),
+            granted()
+                .told(Observation::Garbled { holder, payload: Arc::from(*b"{\"a\":2}") })
+                .ends("a payload is changed"),
             granted()
                 .told(Observation::Granted { holder })
                 .recovers(Story::chain())

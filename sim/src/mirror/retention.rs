@@ -118,6 +118,7 @@ impl Mirror {
             | Observation::Progressed { holder, .. }
             | Observation::LeaseLost { holder, .. }
             | Observation::Granted { holder }
+            | Observation::Garbled { holder, .. }
             | Observation::Passed { holder, .. } => (None, Some(holder.execution)),
             Observation::ExecutionCancelled { execution, .. }
             | Observation::GivenUp { execution, .. }

@@ -307,6 +307,10 @@ impl Story<'_> {
                 format!("is passed {} inputs of {}", inputs.len(), name(holder))
             }
             Observation::Granted { holder } => format!("is given {}", name(holder)),
+            Observation::Garbled { holder, payload } => {
+                let payload = String::from_utf8_lossy(payload);
+                format!("is handed `{payload}` with {}", name(holder))
+            }
             Observation::Reported { holder, end, reported } => {
                 format!("is told of {}: {}", name(holder), commit::ended(*end, *reported))
             }

@@ -7,7 +7,7 @@ pub mod range;
 
 use std::collections::BTreeMap;
 
-use sluicegate::flow::{EdgeSpec, ExecutionSpec, FlowSpec};
+use sluicegate::flow::{EdgeSpec, ExecutionSpec, FlowSpec, Payload};
 use sluicegate::policy::{AcceptSet, JoinPolicy, OnSatisfied};
 use sluicegate::retry::{Backoff, RetryPolicy};
 
@@ -68,7 +68,8 @@ fn execution(tape: &mut Tape, at: u16) -> ExecutionSpec {
     if tape.draw(Site::Plan, 2, Chance::Of(8_000)) == 1 {
         retry.attempt_timeout_ms = Some(12_000);
     }
-    let mut spec = ExecutionSpec { retry, ..ExecutionSpec::new(name(at)) };
+    let payload = payload(at);
+    let mut spec = ExecutionSpec { retry, payload, ..ExecutionSpec::new(name(at)) };
     if tape.draw(Site::Plan, 2, Chance::Of(3_000)) == 1 {
         spec.deadline_ms = Some(40_000);
     }
@@ -76,6 +77,21 @@ fn execution(tape: &mut Tape, at: u16) -> ExecutionSpec {
         spec.delay_ms = Some(3_000);
     }
     spec
+}
+
+/// What a parse into values would change, by the number of the execution: no choice, so that a tape
+/// means the same whatever payloads hold.
+const PAYLOADS: [&str; 5] = [
+    "null",
+    "123456789012345678901234567890",
+    "1234567890123456.78",
+    r#"{"a":1,"a":2}"#,
+    "{ \"b\" : 1.0, \"a\" : \"\\u0061\" }",
+];
+
+fn payload(at: u16) -> Payload {
+    let text = PAYLOADS[usize::from(at) % PAYLOADS.len()];
+    Payload::from_json(text).expect("each is JSON")
 }
 
 fn edge(tape: &mut Tape, upstream: String, downstream: String) -> EdgeSpec {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use sluicegate::Settings;
-use sluicegate::flow::{ExecutionSpec, FlowSpec, Limits};
+use sluicegate::flow::{ExecutionSpec, FlowSpec, Limits, Payload};
 use sluicegate::retry::RetryPolicy;
 use sluicegate::state::{Cause, PublicState};
 use sluicegate::transact::RetryBudget;
@@ -64,6 +64,32 @@ async fn a_handler_whose_attempts_are_exhausted_leaves_what_it_last_said() {
     assert_eq!(described.state, PublicState::Failed);
     assert_eq!(described.cause, Some(Cause::AttemptsExhausted));
     assert_eq!(home.result(), json!({"error": "panicked: no paper"}).to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_takes_a_payload_reads_and_returns_whatever_was_submitted() {
+    let home = Home::new(Settings::default());
+    let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
+    let text = format!(r#"{{"a":1234567890123456.78,"a":[{deep}, 12345678901234567890123]}}"#);
+    let payload = Payload::from_json(text.as_str()).expect("it is JSON");
+    let letter = ExecutionSpec::new("a").kind("mail").payload(payload);
+    home.submit(FlowSpec::builder().execution_spec(letter).build()).await;
+    let (done, mut told) = Told::channel();
+    let worker = home.worker().handler("mail", move |context: Context, mail: Payload| {
+        let done = done.clone();
+        async move {
+            context.report_progress(&mail).await?;
+            let progress: Option<Payload> = context.last_progress().await?;
+            done.send((mail.clone(), progress)).expect("the test listens");
+            Ok(mail)
+        }
+    });
+    let running = start(worker);
+    let (read, progress) = told.next().await;
+    running.stop().await;
+    assert!(read.as_str() == text, "the handler was given something else");
+    assert!(progress == Some(read), "its progress was changed");
+    assert!(home.result() == text, "its result was changed");
 }
 
 #[tokio::test(start_paused = true)]

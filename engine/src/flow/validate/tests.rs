@@ -1,4 +1,5 @@
 use super::*;
+use crate::flow::Payload;
 use crate::policy::{AcceptSet, OnSatisfied};
 use crate::retry::RetryPolicy;
 use serde_json::json;
@@ -232,7 +233,7 @@ fn sizes_above_a_limit_are_refused_and_the_limit_itself_is_not() {
     check_refused(flow("a b c d a>b a>c a>d b>c b>d"), "the flow has 5 edges, the limit is 4");
     check_refused(flow("a b c d a>d b>d c>d"), "execution `d` has 3 inbound edges, the limit is 2");
     check_refused(
-        with(flow("a"), |spec| spec.executions[0].payload = json!("1234567")),
+        with(flow("a"), |spec| spec.executions[0].payload = json!("1234567").into()),
         "payload of execution `a` has 9 bytes, the limit is 8",
     );
     check_refused(
@@ -240,7 +241,7 @@ fn sizes_above_a_limit_are_refused_and_the_limit_itself_is_not() {
         "name of execution `nnnnnnnnnnnnn` has 13 bytes, the limit is 12",
     );
     let full = with(flow("nnnnnnnnnnnn b c d b>c b>d c>d d>nnnnnnnnnnnn"), |spec| {
-        spec.executions[0].payload = json!("123456");
+        spec.executions[0].payload = json!("123456").into();
     });
     assert!(full.validate(&small()).is_ok());
 }
@@ -334,7 +335,7 @@ fn the_content_hash_ignores_keys_of_submission_and_an_explicit_all_of() {
 
 #[test]
 fn the_content_hash_sees_every_part_of_the_content() {
-    let changes: [fn(&mut FlowSpec); 16] = [
+    let changes: [fn(&mut FlowSpec); 18] = [
         |_| (),
         |spec| spec.namespace = "n".into(),
         |spec| spec.instance_tag = Some("a=b".into()),
@@ -342,8 +343,10 @@ fn the_content_hash_sees_every_part_of_the_content() {
         |spec| spec.executions[0].kind = "k".into(),
         |spec| spec.executions[0].lane = "k".into(),
         |spec| spec.executions[0].priority = 1,
-        |spec| spec.executions[0].payload = json!({"a": 1}),
-        |spec| spec.executions[0].payload = json!({"a": "1"}),
+        |spec| spec.executions[0].payload = json!({"a": 1}).into(),
+        |spec| spec.executions[0].payload = json!({"a": "1"}).into(),
+        |spec| spec.executions[0].payload = Payload::from_json("{\"a\": 1}").unwrap(),
+        |spec| spec.executions[0].payload = Payload::from_json("{\"a\":1.0}").unwrap(),
         |spec| spec.executions[0].retry.max_attempts = 5,
         |spec| spec.executions[0].deadline_ms = Some(1),
         |spec| spec.executions[0].delay_ms = Some(1),
@@ -363,7 +366,8 @@ fn the_content_hash_sees_every_part_of_the_content() {
 #[test]
 fn the_content_hash_stays_what_stored_flows_carry() {
     let spec = joined("a b c a>c b>c", "c", quorum(2));
-    let spec = with(spec, |spec| spec.executions[1].payload = json!({"z": 1, "a": [null, "x"]}));
+    let spec =
+        with(spec, |spec| spec.executions[1].payload = json!({"z": 1, "a": [null, "x"]}).into());
     let form = concat!(
         "{\"namespace\":\"default\"}\n",
         "{\"name\":\"a\"}\n",

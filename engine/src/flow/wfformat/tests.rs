@@ -46,7 +46,7 @@ fn a_document_becomes_a_flow_with_each_edge_once() {
         executions,
         [
             ("s1", "split", r#"{"runtime_s":0.5}"#.to_owned()),
-            ("w2", "work", r#"{"runtime_s":2.0}"#.to_owned()),
+            ("w2", "work", r#"{"runtime_s":2}"#.to_owned()),
             ("w3", "work", "null".to_owned()),
             ("m4", "0004", "null".to_owned()),
         ]
@@ -54,6 +54,14 @@ fn a_document_becomes_a_flow_with_each_edge_once() {
     let edges: Vec<(&str, &str)> =
         spec.edges.iter().map(|edge| (edge.from.as_str(), edge.to.as_str())).collect();
     assert_eq!(edges, [("s1", "w2"), ("s1", "w3"), ("w2", "m4"), ("w3", "m4")]);
+}
+
+#[test]
+fn a_run_time_keeps_its_digits() {
+    let digits = "123456789012345678901234567890.10";
+    let document = DOCUMENT.replacen("onds\": 0.5", &format!("onds\": {digits}"), 1);
+    let spec = FlowSpec::load(&document).unwrap();
+    assert_eq!(spec.executions[0].payload.as_str(), format!("{{\"runtime_s\":{digits}}}"));
 }
 
 #[test]
@@ -104,6 +112,11 @@ fn mistakes_in_a_document_are_refused_with_their_place() {
         "onds\": 0.5",
         "onds\": -0.5",
         "16:17: runtimeInSeconds of task `s1` is negative",
+    );
+    check_refused(
+        "onds\": 2",
+        "onds\": \"2\"",
+        "17:17: runtimeInSeconds of task `w2` is not a number",
     );
     check_refused("\"id\": \"w3\", ", "", "9:60: missing field `id`");
     check_refused("\"s1\"", "\"s1", "7:49: expected `,` or `}`");
