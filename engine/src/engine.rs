@@ -211,7 +211,8 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// A lease comes with what the upstreams pass on by named edges: how each ended, and what it
     /// returned if it succeeded, as of the decision of the join, so that every attempt is passed
     /// the same. Results of more than [`Limits::inputs_max_bytes`] in total are left to
-    /// [`Engine::read_inputs`].
+    /// [`Engine::read_inputs`]. [`Limits::claim_max_bytes`] bounds what one claim brings: it may
+    /// grant fewer leases than were asked for.
     ///
     /// Errors: `Invalid` for a request without lanes or with a zero lease.
     pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Claimed>, EngineError> {
@@ -228,8 +229,8 @@ impl<S: Storage, E: Environment> Engine<S, E> {
 
     fn claiming(&self, request: ClaimRequest, except: Vec<ExecutionId>) -> Claim {
         let Settings { limits, feed, .. } = &*self.settings;
-        let (inputs_max_bytes, acquired) = (limits.inputs_max_bytes, feed.acquired);
-        Claim { request, nonce: self.environment.random(), except, inputs_max_bytes, acquired }
+        let (limits, acquired) = (*limits, feed.acquired);
+        Claim { request, nonce: self.environment.random(), except, limits, acquired }
     }
 
     /// Reports what became of an attempt.
@@ -248,7 +249,8 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// A lost lease concerns its own report only. Errors: `Invalid` if two reports name one
     /// execution, `LimitExceeded` beyond
     /// [`REPORTS_MAX`](crate::operations::report::REPORTS_MAX) and for a result of more bytes than
-    /// [`Limits::result_max_bytes`]; then nothing was reported.
+    /// [`Limits::result_max_bytes`], or results of more than [`Limits::reports_max_bytes`]
+    /// together; then nothing was reported.
     pub async fn report_all(
         &self,
         reports: Vec<(LeaseToken, Report)>,
@@ -515,7 +517,8 @@ impl<S: Storage, E: Environment> Engine<S, E> {
     /// The transaction of a submit, with all that it draws.
     pub(crate) fn submission(&self, valid: &ValidFlow, request: RequestId) -> Submit {
         let id = valid.spec().flow_id.unwrap_or_else(|| self.flow_id());
-        Submit::new(valid, self.settings.partitions.key(id), request)
+        let bytes_max = self.settings.limits.statement_max_bytes;
+        Submit::new(valid, self.settings.partitions.key(id), request, bytes_max)
     }
 
     fn flow_id(&self) -> FlowId {

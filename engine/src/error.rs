@@ -119,6 +119,10 @@ impl From<StorageError> for EngineError {
                 Self::Unreadable { execution, reason: reason.into_owned() }
             }
             StorageError::Unsupported(reason) => Self::Unsupported(reason.into_owned()),
+            StorageError::TooLarge(reason) => Self::LimitExceeded(format!(
+                "a statement is larger than the storage takes ({reason}): lower \
+                 `payload_max_bytes`, `result_max_bytes` or `statement_max_bytes`"
+            )),
             StorageError::Unavailable(reason) => Self::Unavailable(reason.into_owned()),
             StorageError::Full => Self::Unavailable("the disk is full".into()),
             StorageError::ReadOnly => Self::Unavailable("the server is read-only".into()),

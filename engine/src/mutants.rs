@@ -127,6 +127,7 @@ mutants! {
     S72 "whoever wants lease events gets every event" "I14";
     S31 "SQLite acknowledges commits before they are synced" "I19";
     S32 "what recovery finds in the log of SQLite is read before it is synced" "I19";
+    E03 "bulk rows are cut by their number only" "I8";
     E23 "a payload is read into values and written again" "I19";
     S30 "commits are acknowledged before they are on the disk" "I19";
     E21 "a renewal is refused by the clock alone, although nothing has ended the lease" "I15";

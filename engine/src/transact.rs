@@ -109,8 +109,8 @@ pub async fn transact<S: Storage, E: Environment, B: Body>(
 
 /// True if no restart of the same transaction can help.
 fn is_final(error: &StorageError) -> bool {
-    use StorageError::{Corrupt, Unreadable, Unsupported};
-    matches!(error, Corrupt(_) | Unreadable(..) | Unsupported(_))
+    use StorageError::{Corrupt, TooLarge, Unreadable, Unsupported};
+    matches!(error, Corrupt(_) | Unreadable(..) | TooLarge(_) | Unsupported(_))
 }
 
 async fn attempt<S: Storage, B: Body>(

@@ -318,6 +318,11 @@ pub enum Observation {
         /// The lease.
         holder: Holder,
     },
+    /// A flow that the limits allow was refused as too large.
+    TooLarge {
+        /// How many executions it has.
+        executions: usize,
+    },
     /// A lease came with a payload that neither the flow nor an extension has under that name.
     Garbled {
         /// The lease.

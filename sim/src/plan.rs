@@ -6,6 +6,7 @@ mod disk;
 mod first;
 mod order;
 mod profile;
+mod statements;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -191,6 +192,10 @@ pub struct Plan {
     /// Bytes of results that a lease carries.
     #[serde(default = "inputs_max_bytes")]
     pub inputs_max_bytes: u64,
+    /// Bytes of what one statement writes, and the length of the longest that the simulated server
+    /// reads. Follows from the seed, not from a choice.
+    #[serde(default = "statements::max_bytes")]
+    pub statement_max_bytes: u64,
     /// Workers say how far they have come. Follows from the seed, not from a choice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
@@ -463,6 +468,7 @@ impl Campaign {
             hold,
             prunes: prunes(ids_seed, commits) && self.engine == EngineKind::Sluicegate,
             inputs_max_bytes,
+            statement_max_bytes: statements::bytes_of_seed(ids_seed),
             leases: Some(Leases::of_seed(ids_seed)),
             // Where one writer is let in at a time, nobody can come in between.
             ambushes: self.lane == LaneKind::Model && ids_seed % AMBUSHES_EVERY == 3,

@@ -168,6 +168,91 @@ fn the_same_content_is_the_same_bytes() {
     });
 }
 
+/// A flow of so many executions with payloads of so many bytes.
+fn wide(executions: usize, bytes: usize) -> FlowSpec {
+    let text = format!("\"{}\"", "x".repeat(bytes - 2));
+    let payload = payload(&text);
+    let names = (0..executions).map(|at| format!("n{at}"));
+    names.fold(FlowSpec::default(), |mut flow, name| {
+        flow.executions.push(ExecutionSpec::new(name).payload(payload.clone()));
+        flow
+    })
+}
+
+fn limited(limits: Limits) -> Settings {
+    Settings { limits, ..Settings::default() }
+}
+
+/// Submits so much, claims all of it and reports as much again in one call; then adds more.
+async fn is_done(engine: &Service, executions: usize, bytes: usize) {
+    let flow = engine.submit(wide(executions, bytes)).await.expect("it fits").flow();
+    let grants = claim(engine, "default").await;
+    assert_eq!(grants.len(), executions);
+    let reports = grants.iter().map(|grant| {
+        assert_eq!(grant.definition.payload.len(), bytes);
+        (grant.token(), Report::Complete(Arc::clone(&grant.definition.payload)))
+    });
+    let replies = engine.report_all(reports.collect()).await.expect("they fit");
+    assert!(replies.iter().all(Result::is_ok));
+    let results = engine.describe_execution(grants[0].execution.id).await.expect("it exists");
+    assert!(results.result.is_some_and(|result| result.len() == bytes));
+    let FlowSpec { mut executions, .. } = wide(executions, bytes);
+    executions.iter_mut().for_each(|one| one.name.insert_str(0, "more "));
+    let more = Additions { executions, ..Additions::default() };
+    let extended = engine.extend(flow.id, more, None, engine.request_id()).await;
+    extended.expect("it fits");
+}
+
+#[test]
+fn what_one_statement_does_not_hold_goes_in_several() {
+    for (schema, statement_max_bytes) in [("one", 0), ("few", 100), ("many", 1_000)] {
+        let settings = limited(Limits { statement_max_bytes, ..Limits::default() });
+        on_both(schema, settings, async |engine: Service| is_done(&engine, 50, 40).await);
+    }
+}
+
+#[test]
+fn more_than_two_statements_hold_is_submitted_reported_and_added() {
+    on_both("large", Settings::default(), async |engine: Service| {
+        is_done(&engine, 36, 1 << 20).await;
+    });
+}
+
+#[test]
+fn more_bytes_than_the_limits_allow_are_refused_by_the_name_of_the_limit() {
+    let limits = Limits { flow_max_bytes: 100, reports_max_bytes: 100, ..Limits::default() };
+    on_both("refused", limited(limits), async |engine: Service| {
+        let refused = engine.submit(wide(11, 10)).await;
+        let reason = "the flow has 110 bytes of payloads (`flow_max_bytes`), the limit is 100";
+        assert_eq!(refused, Err(EngineError::LimitExceeded(reason.into())));
+        let flow = engine.submit(wide(10, 10)).await.expect("it fits").flow();
+        let FlowSpec { executions, .. } = wide(11, 10);
+        let more = Additions { executions, ..Additions::default() };
+        let refused = engine.extend(flow.id, more, None, engine.request_id()).await;
+        assert_eq!(refused, Err(EngineError::LimitExceeded(reason.into())));
+        let grants = claim(&engine, "default").await;
+        let report = |bytes: usize| {
+            let result: Arc<[u8]> = "7".repeat(bytes).into_bytes().into();
+            let reports = grants.iter().take(2);
+            reports.map(|grant| (grant.token(), Report::Complete(result.clone()))).collect()
+        };
+        let refused = engine.report_all(report(51)).await;
+        let reason = "what one call reports has 102 bytes, the limit is 100 (`reports_max_bytes`)";
+        assert_eq!(refused, Err(EngineError::LimitExceeded(reason.into())));
+        assert!(engine.report_all(report(50)).await.is_ok(), "the limit itself is allowed");
+    });
+}
+
+#[test]
+fn a_claim_brings_no_more_bytes_than_its_limit() {
+    let limits = Limits { claim_max_bytes: 35, payload_max_bytes: 10, ..Limits::default() };
+    on_both("claimed", limited(limits), async |engine: Service| {
+        engine.submit(wide(8, 10)).await.expect("it fits");
+        let granted = [claim(&engine, "default").await, claim(&engine, "default").await];
+        assert_eq!(granted.each_ref().map(Vec::len), [3, 3]);
+    });
+}
+
 fn blank() -> impl Strategy<Value = String> {
     "[ \t\r\n]{0,2}"
 }

@@ -12,10 +12,14 @@ pub struct Limits {
     pub edges_max: u32,
     /// Inbound edges of an execution.
     pub in_degree_max: u32,
+    /// Bytes of all payloads of a flow as it is submitted, or of one extension of it.
+    pub flow_max_bytes: u64,
     /// Bytes of a payload.
     pub payload_max_bytes: u64,
     /// Bytes of a result, or of what a failure leaves in its place.
     pub result_max_bytes: u64,
+    /// Bytes of all results of one call that reports.
+    pub reports_max_bytes: u64,
     /// Bytes of what a worker says of how far it has come.
     pub progress_max_bytes: u64,
     /// Bytes of the results that are sent along with a lease; more is read in pages under it.
@@ -23,6 +27,12 @@ pub struct Limits {
     /// How often an incarnation of an execution gives an attempt back by a release; each further
     /// release stays charged. Snoozes and suspensions are not counted.
     pub give_backs_max: u32,
+    /// Bytes of the payloads that one claim brings, and again of the inputs: it grants no more
+    /// leases than may have so many, but one, and what is passed on beyond is read in pages.
+    pub claim_max_bytes: u64,
+    /// Bytes of what one statement writes; a call that brings more is cut into several. No limit of
+    /// a call: one row may be larger.
+    pub statement_max_bytes: u64,
     /// Bytes of a name, kind, lane, namespace, tag, key or input name.
     pub name_max_bytes: u64,
     /// Milliseconds of a delay or a deadline.
@@ -39,11 +49,15 @@ impl Default for Limits {
             executions_max: 100_000,
             edges_max: 1_000_000,
             in_degree_max: 10_000,
+            flow_max_bytes: 1 << 30,
             payload_max_bytes: 1 << 20,
             result_max_bytes: 1 << 20,
+            reports_max_bytes: 256 << 20,
             progress_max_bytes: 64 << 10,
             inputs_max_bytes: 4 << 20,
             give_backs_max: 100,
+            claim_max_bytes: 1 << 30,
+            statement_max_bytes: 16 << 20,
             name_max_bytes: 256,
             wait_max_ms: CENTURY_MS,
         }

@@ -161,6 +161,11 @@ impl<'a> Inspection<'a> {
     }
 
     fn check_executions(&mut self) {
+        let payloads = self.spec.executions.iter().map(|execution| execution.payload.as_bytes());
+        let bytes: usize = payloads.map(<[u8]>::len).sum();
+        let limit = self.limits.flow_max_bytes;
+        let flow = || "the flow".to_owned();
+        self.check_limit(flow, bytes, "bytes of payloads (`flow_max_bytes`)", limit);
         for (position, execution) in self.spec.executions.iter().enumerate() {
             if execution.name.is_empty() {
                 self.problems.push(Problem::EmptyName { position });

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::EngineError;
+use crate::flow::Limits;
 use crate::identity::{ExecutionId, FlowKey, RequestId};
 use crate::mutants::mutated;
 use crate::operations::finish::record_changes;
@@ -116,8 +117,8 @@ pub(crate) struct Claim {
     pub(crate) nonce: u64,
     /// Executions whose rows cannot be read.
     pub(crate) except: Vec<ExecutionId>,
-    /// Bytes of results that a lease carries.
-    pub(crate) inputs_max_bytes: u64,
+    /// How much it may bring.
+    pub(crate) limits: Limits,
     /// Whether the feed is to tell of grants.
     pub(crate) acquired: bool,
 }
@@ -184,7 +185,15 @@ impl Claim {
         grants: Vec<Grant>,
         found: Found,
     ) -> Result<Vec<Claimed>> {
-        carry(transaction, grants, found, self.inputs_max_bytes).await
+        let share = self.limits.claim_max_bytes / (grants.len() as u64).max(1);
+        carry(transaction, grants, found, self.limits.inputs_max_bytes.min(share)).await
+    }
+
+    /// As many leases as may come with the payloads that the limits allow; at least one.
+    fn grants_max(&self) -> u32 {
+        let Limits { claim_max_bytes, payload_max_bytes, .. } = self.limits;
+        let fitting = claim_max_bytes / payload_max_bytes.max(1);
+        u32::try_from(fitting).unwrap_or(u32::MAX).max(1)
     }
 
     /// Grants what may be claimed, and tells the feed if it is to; waits for nobody.
@@ -206,7 +215,7 @@ impl Claim {
             lanes: request.lanes.clone(),
             kinds: request.kinds.clone(),
             except: self.except.clone(),
-            limit: request.limit,
+            limit: request.limit.min(self.grants_max()),
             now,
             lease: request.lease,
             nonce: self.nonce,

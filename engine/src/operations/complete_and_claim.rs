@@ -37,7 +37,7 @@ impl Body for CompleteAndClaim {
         run: Run,
     ) -> Result<Verdict<Self::Out>> {
         let settled = self.reporting.settle(transaction).await?;
-        let mut flows = finish::write(transaction, &settled.moves).await?;
+        let mut flows = self.reporting.write(transaction, &settled.moves).await?;
         let mut grants = self.claim.earlier(transaction, run).await?;
         let mut found = Found::Again;
         let mut changed = !settled.moves.is_empty();

@@ -17,6 +17,7 @@ use crate::operations::submit::{INSERT_ROWS_MAX, definition, execution, passed_s
 use crate::policy::Decision;
 use crate::reconcile::summary;
 use crate::state::State;
+use crate::storage::chunks::statements;
 use crate::storage::{
     CountQuery, Edge, EdgeKey, Execution, Flow, Group, NewExecution, Request, Resolution, Result,
     ResultChange, StorageError, Transaction,
@@ -261,11 +262,12 @@ impl Extend {
         let upstreams = self.upstreams(&ground);
         let Ground { ids, mut groups, mut executions } = ground;
         let new = self.new_executions(flow, &ids, now);
-        for chunk in new.chunks(INSERT_ROWS_MAX) {
+        let bytes_max = self.limits.statement_max_bytes;
+        for chunk in statements(&new, bytes_max) {
             transaction.insert_executions(chunk).await?;
         }
         self.write_groups(transaction, &ids, &mut groups).await?;
-        for chunk in self.new_edges(&ids).chunks(INSERT_ROWS_MAX) {
+        for chunk in statements(&self.new_edges(&ids), bytes_max) {
             transaction.insert_edges(chunk).await?;
         }
         let passed: BTreeSet<ExecutionId> = self.passed().iter().map(|to| ids[*to]).collect();

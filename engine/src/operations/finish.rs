@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::identity::FlowKey;
 use crate::mutants::{ensure_rule, mutated};
 use crate::state::{Cause, Outcome, State};
+use crate::storage::chunks::statements;
 use crate::storage::{
     Attempt, AttemptEnd, AttemptKey, EventKind, Execution, ExecutionGuard, ExecutionWrite,
     LeaseChange, NewEvent, Reported, Result, ResultChange, Transaction,
@@ -113,11 +114,20 @@ pub(crate) async fn record<T: Transaction>(transaction: &mut T, moves: &[Move]) 
     record_changes(transaction, &flows).await
 }
 
-/// Writes moves of executions that this transaction has locked; returns the flows that the
-/// projector is to be told of.
+/// Writes moves of executions that this transaction has locked, none of which brings a result;
+/// returns the flows that the projector is to be told of.
 pub(crate) async fn write<T: Transaction>(
     transaction: &mut T,
     moves: &[Move],
+) -> Result<BTreeSet<FlowKey>> {
+    write_within(transaction, moves, u64::MAX).await
+}
+
+/// Writes moves as [`write`] does, with at most so many bytes of results in one statement.
+pub(crate) async fn write_within<T: Transaction>(
+    transaction: &mut T,
+    moves: &[Move],
+    statement_max_bytes: u64,
 ) -> Result<BTreeSet<FlowKey>> {
     if moves.is_empty() {
         return Ok(BTreeSet::new());
@@ -131,8 +141,10 @@ pub(crate) async fn write<T: Transaction>(
     }
     record_attempts(transaction, moves).await?;
     let writes: Vec<ExecutionWrite> = moves.iter().map(Move::write).collect();
-    let written = transaction.write_executions(&writes).await?;
-    ensure_rule!(written.len() == writes.len(), "a locked execution changed under its lock");
+    for writes in statements(&writes, statement_max_bytes) {
+        let written = transaction.write_executions(writes).await?;
+        ensure_rule!(written.len() == writes.len(), "a locked execution changed under its lock");
+    }
     record_events(transaction, moves).await?;
     Ok(if mutated!(P63) { BTreeSet::new() } else { moved })
 }

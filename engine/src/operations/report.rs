@@ -306,7 +306,21 @@ impl Reporting {
             let reason = format!("{count} reports at once, at most {REPORTS_MAX}");
             return Err(EngineError::LimitExceeded(reason));
         }
+        let bytes = reports.iter().map(|(_, report)| report.result_bytes()).sum();
+        if bytes > limits.reports_max_bytes {
+            let limit = limits.reports_max_bytes;
+            return Err(too_large("what one call reports", bytes, "reports_max_bytes", limit));
+        }
         Ok(Self { reports, limits: *limits })
+    }
+
+    /// Writes what was settled; returns the flows that the projector is to be told of.
+    pub(crate) async fn write<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        moves: &[Move],
+    ) -> Result<BTreeSet<FlowKey>> {
+        finish::write_within(transaction, moves, self.limits.statement_max_bytes).await
     }
 
     /// How the flows of these rows were closed; asked only if something may become ready again.
@@ -400,7 +414,8 @@ impl Body for Reporting {
         _run: Run,
     ) -> Result<Verdict<Vec<Reply>>> {
         let settled = self.settle(transaction).await?;
-        finish::record(transaction, &settled.moves).await?;
+        let flows = self.write(transaction, &settled.moves).await?;
+        finish::record_changes(transaction, &flows).await?;
         Ok(match settled.moves.is_empty() {
             true => Verdict::Rollback(settled.replies),
             false => Verdict::Commit(settled.replies),

@@ -12,6 +12,7 @@ use crate::mutants::mutated;
 use crate::policy::Decision;
 use crate::reconcile::summary;
 use crate::state::State;
+use crate::storage::chunks::statements;
 use crate::storage::{
     Contention, Definition, Edge, EdgeKey, Execution, Flow, Group, Inserted, NewExecution,
     Resolution, Result, StorageError, Submission, SubmissionKey, Summary, Transaction,
@@ -20,8 +21,7 @@ use crate::summary::Tally;
 use crate::time::Timestamp;
 use crate::transact::{Body, Run, Verdict};
 
-/// Rows of one insert statement.
-pub const INSERT_ROWS_MAX: usize = 10_000;
+pub use crate::storage::INSERT_ROWS_MAX;
 
 /// The reply of a submit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,11 +51,18 @@ pub(crate) struct Submit {
     groups: Vec<Group>,
     edges: Vec<Edge>,
     summary: Summary,
+    /// Bytes of what one statement writes.
+    statement_max_bytes: u64,
 }
 
 impl Submit {
     /// Turns a valid flow into rows. Rows are in key order, so that index insertion is local.
-    pub(crate) fn new(valid: &ValidFlow, key: FlowKey, request: RequestId) -> Self {
+    pub(crate) fn new(
+        valid: &ValidFlow,
+        key: FlowKey,
+        request: RequestId,
+        statement_max_bytes: u64,
+    ) -> Self {
         let spec = valid.spec();
         let namespace: Arc<str> = spec.namespace.as_str().into();
         let instance_tag: Option<Arc<str>> = spec.instance_tag.as_deref().map(Into::into);
@@ -74,19 +81,7 @@ impl Submit {
         }
         rows.sort_unstable_by_key(|row| row.0.execution.id);
         let (executions, times): (Vec<NewExecution>, Vec<_>) = rows.into_iter().unzip();
-        let mut groups: Vec<Group> = (0..ids.len())
-            .filter(|index| valid.in_degree(*index) > 0)
-            .map(|index| Group {
-                downstream: ids[index],
-                flow: key.id,
-                policy: valid.policy(index),
-                edges: valid.in_degree(index),
-                satisfied: 0,
-                unsatisfied: 0,
-                decision: Decision::Undecided,
-            })
-            .collect();
-        groups.sort_unstable_by_key(|group| group.downstream);
+        let groups = groups(valid, &ids, key);
         let mut edges: Vec<Edge> = valid
             .edges()
             .map(|(from, to, edge)| Edge {
@@ -122,7 +117,7 @@ impl Submit {
             tally.counts.add(row.execution.state, 1);
         }
         let summary = summary::first(key, &tally);
-        Self { flow, submission, executions, times, groups, edges, summary }
+        Self { flow, submission, executions, times, groups, edges, summary, statement_max_bytes }
     }
 
     /// The reply if the flow exists already: ours from an earlier run, the same, or another.
@@ -182,17 +177,35 @@ impl Body for Submit {
         }
         // Counts the flow as it is written here, so that the projector need not be told.
         transaction.insert_summary(&self.summary).await?;
-        for chunk in self.timed_executions(now).chunks(INSERT_ROWS_MAX) {
+        for chunk in statements(&self.timed_executions(now), self.statement_max_bytes) {
             transaction.insert_executions(chunk).await?;
         }
         for chunk in self.groups.chunks(INSERT_ROWS_MAX) {
             transaction.insert_groups(chunk).await?;
         }
-        for chunk in self.edges.chunks(INSERT_ROWS_MAX) {
+        for chunk in statements(&self.edges, self.statement_max_bytes) {
             transaction.insert_edges(chunk).await?;
         }
         Ok(Verdict::Commit(Ok(Submitted::Created(flow.key))))
     }
+}
+
+/// The groups of a flow, in id order, from the ids of its executions by index.
+fn groups(valid: &ValidFlow, ids: &[ExecutionId], flow: FlowKey) -> Vec<Group> {
+    let waiting = (0..ids.len()).filter(|index| valid.in_degree(*index) > 0);
+    let mut groups: Vec<Group> = waiting
+        .map(|index| Group {
+            downstream: ids[index],
+            flow: flow.id,
+            policy: valid.policy(index),
+            edges: valid.in_degree(index),
+            satisfied: 0,
+            unsatisfied: 0,
+            decision: Decision::Undecided,
+        })
+        .collect();
+    groups.sort_unstable_by_key(|group| group.downstream);
+    groups
 }
 
 /// What was there when it was looked for is gone a statement later: retention has taken it away

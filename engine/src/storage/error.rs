@@ -36,6 +36,10 @@ pub enum StorageError {
     /// defaulted. Other rows can be read without it.
     #[error("execution {0} cannot be read: {1}")]
     Unreadable(ExecutionId, Cow<'static, str>),
+    /// A message or a value is larger than the server or the library takes, and would be as large
+    /// the next time; drop the connection.
+    #[error("a statement is too large: {0}")]
+    TooLarge(Cow<'static, str>),
     /// The disk is full.
     #[error("storage is full")]
     Full,

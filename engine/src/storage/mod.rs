@@ -10,6 +10,7 @@
 //! The suite of the feature `conformance` holds a backend to every sentence of this contract.
 
 pub mod boxed;
+pub(crate) mod chunks;
 pub mod codes;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -39,6 +40,7 @@ use std::future::Future;
 
 use crate::with_verbs;
 
+pub use chunks::INSERT_ROWS_MAX;
 pub use error::{CommitError, Contention, Result, StorageError};
 pub use feed::*;
 pub use guard::Guarded;

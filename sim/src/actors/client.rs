@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use sluicegate::EngineError;
 use sluicegate::environment::Environment;
 use sluicegate::operations::submit::Submitted;
 use sluicegate::storage::Storage;
@@ -19,7 +20,12 @@ const CALLS_MAX: u32 = 3;
 pub(crate) async fn turn<S: Storage>(stage: &Stage<S>) -> Progress {
     let request = stage.engine.request_id();
     for _ in 0..CALLS_MAX {
-        if let Ok(submitted) = stage.engine.submit_valid(&stage.flow, request).await {
+        let answer = stage.engine.submit_valid(&stage.flow, request).await;
+        if let Err(EngineError::LimitExceeded(_)) = answer {
+            let executions = stage.flow.spec().executions.len();
+            stage.observe(&Observation::TooLarge { executions });
+        }
+        if let Ok(submitted) = answer {
             let created = matches!(submitted, Submitted::Created(_));
             if !created {
                 world(|world| world.tally.sometimes(Sometimes::DuplicateSubmit));

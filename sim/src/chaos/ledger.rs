@@ -207,6 +207,7 @@ fn word(error: &StorageError) -> &'static str {
         StorageError::Corrupt(_) | StorageError::Unreadable(..) => "corrupt",
         StorageError::Full => "full",
         StorageError::ReadOnly => "read_only",
+        StorageError::TooLarge(_) => "too_large",
         StorageError::Unsupported(_) => "unsupported",
         _ => "other",
     }

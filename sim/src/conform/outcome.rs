@@ -48,7 +48,7 @@ impl From<&StorageError> for Failure {
             StorageError::Corrupt(_) | StorageError::Unreadable(..) => Failure::Corrupt,
             StorageError::Full => Failure::Full,
             StorageError::ReadOnly => Failure::ReadOnly,
-            StorageError::Unsupported(_) => Failure::Unsupported,
+            StorageError::Unsupported(_) | StorageError::TooLarge(_) => Failure::Unsupported,
             _ => Failure::Unavailable,
         }
     }

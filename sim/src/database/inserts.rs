@@ -49,6 +49,10 @@ impl Database {
         rows: &[NewExecution],
     ) -> Step<Result<()>> {
         self.start(cursor);
+        let payloads = rows.iter().map(|row| row.definition.payload.len());
+        if let Err(error) = self.fits(payloads) {
+            return self.end_insert(cursor, Ok(Err(error)));
+        }
         let member = |_: &mut Self, row: &NewExecution| Member {
             execution: row.execution,
             definition: Arc::new(row.definition.clone()),
@@ -59,6 +63,18 @@ impl Database {
         let rows = in_order(rows, |row| row.execution.id);
         let inserted = self.insert_all(session, cursor, &rows, |row| row.execution.id, member);
         self.end_insert(cursor, inserted)
+    }
+
+    /// Refuses what a server would not read: Postgres ends a session whose message is too long.
+    pub(super) fn fits(&self, rows: impl ExactSizeIterator<Item = usize>) -> Result<()> {
+        let alone = rows.len() <= 1;
+        let bytes = rows.sum::<usize>() as u64;
+        match self.statement_max_bytes {
+            Some(most) if bytes > most && !alone => {
+                Err(StorageError::TooLarge(format!("{bytes} bytes").into()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds edge groups.

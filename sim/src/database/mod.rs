@@ -75,6 +75,9 @@ pub struct Counters {
 pub struct Database {
     /// A Lock or Take verb pauses after each new row lock while it wants more rows.
     pub granular: bool,
+    /// What the payloads or the results of one statement may have in bytes; one row may have more.
+    /// No bound where there is none.
+    pub statement_max_bytes: Option<u64>,
     /// What the storage's clock shows; set by the driver.
     pub storage_now: Timestamp,
     /// A group whose lock nobody gets: every attempt fails as a lock timeout.
@@ -161,6 +164,7 @@ impl Database {
     pub fn frozen(&self) -> Self {
         Self {
             granular: self.granular,
+            statement_max_bytes: self.statement_max_bytes,
             storage_now: self.storage_now,
             stuck_group: self.stuck_group,
             counters: Counters::default(),

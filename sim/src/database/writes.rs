@@ -22,6 +22,13 @@ impl Database {
         cursor: &mut Cursor,
         rows: &[ExecutionWrite],
     ) -> Step<Result<Vec<ExecutionId>>> {
+        let results = rows.iter().map(|row| match &row.result {
+            ResultChange::Set(bytes) => bytes.len(),
+            ResultChange::Keep | ResultChange::Clear => 0,
+        });
+        if let Err(error) = self.fits(results) {
+            return Step::Done(Err(error));
+        }
         if self.start(cursor) {
             for write in rows {
                 let guard = |member: &Member| member.execution.guard() == write.guard;

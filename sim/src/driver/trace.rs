@@ -164,6 +164,7 @@ impl Trace {
             Observation::Passed { holder, inputs } => {
                 0x8_0d00 | holder.epoch << 20 | inputs.len() as u64
             }
+            Observation::TooLarge { executions } => 0x8_1200 | (*executions as u64) << 20,
             Observation::Garbled { holder, payload } => {
                 0x8_1100 | holder.epoch << 20 | (payload.len() as u64) << 40
             }

@@ -164,9 +164,10 @@ impl Universe {
     /// A universe of that plan, on the thread's database. Fails if the plan's flow is invalid or
     /// the lane's storage cannot be opened.
     pub fn new(plan: Arc<Plan>) -> Result<Self, String> {
-        let inputs_max_bytes = plan.inputs_max_bytes;
+        let Plan { inputs_max_bytes, statement_max_bytes, .. } = *plan;
         let give_backs_max = GIVE_BACKS_MAX;
-        let limits = Limits { inputs_max_bytes, give_backs_max, ..Limits::default() };
+        let limits =
+            Limits { inputs_max_bytes, statement_max_bytes, give_backs_max, ..Limits::default() };
         let flow = plan.flow.clone().validate(&limits).map_err(|invalid| invalid.to_string())?;
         let stores = match plan.backend() {
             Backend::Simulated => Stores::Model,

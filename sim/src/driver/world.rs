@@ -322,6 +322,7 @@ impl World {
         self.clock_steps = 0;
         self.database.reset();
         self.database.granular = plan.granular;
+        self.database.statement_max_bytes = Some(plan.statement_max_bytes);
         self.told_flow = None;
         self.ambushes.clear();
         self.poisonous.clear();

@@ -146,6 +146,7 @@ impl Settings {
             prunes: false,
             commits: Commits::Synchronous,
             inputs_max_bytes: sluicegate::flow::Limits::default().inputs_max_bytes,
+            statement_max_bytes: sluicegate::flow::Limits::default().statement_max_bytes,
             progress: false,
             ambushes: false,
             spoils_ended: false,

@@ -2,17 +2,28 @@
 
 use sluicegate::storage::{Edge, Resolution};
 
-use super::{Invariant, Propagation, Quiescent, Verdict};
+use super::{Hearing, Invariant, Propagation, Quiescent, Verdict};
+use crate::history::Observation;
 
 pub(super) const INVARIANT: Invariant = Invariant {
     id: "I8",
     title: "once faults have stopped, every execution is terminal and every edge resolved",
     commit: None,
-    observe: None,
+    observe: Some(check_size),
     quiescent: Some(check),
     #[cfg(test)]
     rejects: tests::rejects,
 };
+
+/// What the limits allow can be begun.
+fn check_size(hearing: &Hearing<'_>) -> Verdict {
+    match hearing.observation {
+        Observation::TooLarge { executions } => {
+            Err(format!("a flow of {executions} executions that the limits allow is too large"))
+        }
+        _ => Ok(()),
+    }
+}
 
 fn check(rest: &Quiescent<'_>) -> Verdict {
     let executions = rest.mirror.executions();
@@ -43,6 +54,7 @@ mod tests {
     use sluicegate::policy::JoinPolicy;
     use sluicegate::state::Outcome;
 
+    use crate::history::Observation;
     use crate::invariants::testing::{History, Story, after};
     use crate::mirror::Damaged;
 
@@ -50,6 +62,9 @@ mod tests {
         let ended = || Story::chain().grant("a").complete("a", Outcome::Succeeded);
         let failed = || Story::chain().grant("a").complete("a", Outcome::Failed).hop(&["a"]);
         vec![
+            Story::empty()
+                .told(Observation::TooLarge { executions: 3 })
+                .ends("a flow within the limits is refused"),
             ended().quiescent().ends("stranded below an end"),
             ended().hop(&["a"]).quiescent().ends("never claimed"),
             failed().tamper(|commit| commit.edges.clear()).quiescent().ends("pending edge"),

@@ -19,7 +19,7 @@ fn check_payload(hearing: &Hearing<'_>) -> Verdict {
     match hearing.observation {
         Observation::Garbled { holder, payload } => {
             let payload = String::from_utf8_lossy(payload);
-            Err(format!("nobody has submitted the payload `{payload}`: {holder:?}"))
+            Err(format!("no submit has brought the payload `{payload}`: {holder:?}"))
         }
         _ => Ok(()),
     }

@@ -126,6 +126,7 @@ impl Mirror {
             Observation::ListedFlows { .. }
             | Observation::ListedExecutions { .. }
             | Observation::LetGoOn { .. }
+            | Observation::TooLarge { .. }
             | Observation::Subscribed { .. }
             | Observation::Expired { .. }
             | Observation::Delivered { .. } => (None, None),

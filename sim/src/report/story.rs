@@ -307,10 +307,8 @@ impl Story<'_> {
                 format!("is passed {} inputs of {}", inputs.len(), name(holder))
             }
             Observation::Granted { holder } => format!("is given {}", name(holder)),
-            Observation::Garbled { holder, payload } => {
-                let payload = String::from_utf8_lossy(payload);
-                format!("is handed `{payload}` with {}", name(holder))
-            }
+            Observation::TooLarge { executions } => too_large(*executions),
+            Observation::Garbled { holder, payload } => garbled(payload, &name(holder)),
             Observation::Reported { holder, end, reported } => {
                 format!("is told of {}: {}", name(holder), commit::ended(*end, *reported))
             }
@@ -473,6 +471,14 @@ fn decided(decision: Decision) -> &'static str {
         Decision::Satisfied => "satisfied",
         Decision::Impossible => "impossible",
     }
+}
+
+fn too_large(executions: usize) -> String {
+    format!("is told that a flow of {executions} executions is too large")
+}
+
+fn garbled(payload: &[u8], holder: &str) -> String {
+    format!("is handed `{}` with {holder}", String::from_utf8_lossy(payload))
 }
 
 #[cfg(test)]

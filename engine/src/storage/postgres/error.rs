@@ -53,6 +53,9 @@ fn code(error: &sqlx::Error) -> Option<String> {
     error.code().map(std::borrow::Cow::into_owned)
 }
 
+/// What the library says of a message whose length has no form on the wire.
+const NO_LENGTH: &str = "out of range";
+
 /// What an error of a statement means.
 pub(super) fn of_verb(error: &sqlx::Error) -> StorageError {
     let text = || error.to_string().into();
@@ -63,6 +66,9 @@ pub(super) fn of_verb(error: &sqlx::Error) -> StorageError {
             }
             sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_) => {
                 StorageError::Unsupported(text())
+            }
+            sqlx::Error::Protocol(reason) if reason.contains(NO_LENGTH) => {
+                StorageError::TooLarge(text())
             }
             _ => StorageError::Unavailable(text()),
         };
@@ -76,6 +82,8 @@ pub(super) fn of_verb(error: &sqlx::Error) -> StorageError {
         ("53100", _) => StorageError::Full,
         // A row that no engine writes, refused by a check or a key; damaged pages.
         (_, Some("23")) | ("XX001" | "XX002", _) => StorageError::Corrupt(text()),
+        // A message of a length that no server reads, a value beyond one of its limits.
+        ("08P01", _) | (_, Some("54")) => StorageError::TooLarge(text()),
         // A value or an object that this server does not know, or may not show.
         (_, Some("0A" | "22" | "3F" | "42")) => StorageError::Unsupported(text()),
         _ => StorageError::Unavailable(text()),
@@ -207,6 +215,12 @@ mod tests {
         }
         for code in ["42P01", "3F000", "22021"] {
             assert!(matches!(of_verb(&answer(code)), StorageError::Unsupported(_)), "{code}");
+        }
+        let no_length = sqlx::Error::Protocol("message size out of range for protocol: 9".into());
+        for too_large in [answer("08P01"), answer("54000"), no_length] {
+            let error = of_verb(&too_large);
+            assert!(matches!(error, StorageError::TooLarge(_)), "{error}");
+            assert!(ends_connection(&error), "the server may have ended it");
         }
         assert_eq!(of_verb(&answer("53100")), StorageError::Full);
         assert_eq!(of_verb(&answer("25006")), StorageError::ReadOnly);

@@ -65,11 +65,12 @@ impl Parameters {
         self.value(i32::from(key.partition.0)).value(key.id.0)
     }
 
-    /// What is sent along with the statement.
+    /// What is sent along with the statement. What cannot be written is beyond the length that a
+    /// value may have.
     pub(super) fn finish(self) -> Result<PgArguments> {
         match self.refused {
             None => Ok(self.arguments),
-            Some(error) => Err(StorageError::Unsupported(error.to_string().into())),
+            Some(error) => Err(StorageError::TooLarge(error.to_string().into())),
         }
     }
 }

@@ -20,8 +20,10 @@ pub(super) fn of_verb(error: &rusqlite::Error) -> StorageError {
         ErrorCode::ConstraintViolation | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
             StorageError::Corrupt(error.to_string().into())
         }
-        // A missing table or column, or a value beyond a limit of SQLite.
-        ErrorCode::Unknown | ErrorCode::TooBig | ErrorCode::NoLargeFileSupport => {
+        // A value beyond a limit of SQLite.
+        ErrorCode::TooBig => StorageError::TooLarge(error.to_string().into()),
+        // A missing table or column.
+        ErrorCode::Unknown | ErrorCode::NoLargeFileSupport => {
             StorageError::Unsupported(error.to_string().into())
         }
         _ => StorageError::Unavailable(error.to_string().into()),
@@ -75,6 +77,7 @@ mod tests {
         for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB, ffi::SQLITE_CONSTRAINT_CHECK] {
             assert!(matches!(of_verb(&error(code)), StorageError::Corrupt(_)), "{code}");
         }
+        assert!(matches!(of_verb(&error(ffi::SQLITE_TOOBIG)), StorageError::TooLarge(_)));
         assert!(matches!(of_verb(&error(ffi::SQLITE_ERROR)), StorageError::Unsupported(_)));
         assert!(matches!(of_verb(&error(ffi::SQLITE_CANTOPEN)), StorageError::Unavailable(_)));
     }
