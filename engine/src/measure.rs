@@ -41,6 +41,14 @@ pub(crate) fn attempted(kind: &str, end: &'static str, took: Duration) {
     let _ = (kind, end, took);
 }
 
+/// A handler of that kind was seen to hold its thread for too long.
+pub(crate) fn blocked(kind: &str) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!("sluicegate_blocked_total", "kind" => kind.to_owned()).increment(1);
+    #[cfg(not(feature = "metrics"))]
+    let _ = kind;
+}
+
 /// An attempt lost its lease.
 pub(crate) fn lease_lost(kind: &str) {
     #[cfg(feature = "metrics")]

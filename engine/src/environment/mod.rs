@@ -68,4 +68,9 @@ pub trait Host: Environment {
     ///
     /// Cancellation: a dropped wait leaves `seen` as it was, and the next one is woken at once.
     fn workable(&self, seen: &mut u64, poll: Duration) -> impl Future<Output = ()> + Send;
+    /// Runs what keeps a lease, to its own end: where no handler that blocks a thread holds it up,
+    /// if the process has such a place; as a task beside the handlers otherwise.
+    fn keep(&self, keeper: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(keeper);
+    }
 }

@@ -2,10 +2,12 @@
 //! wake-ups inside the process. The only place of the engine that touches any of them.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::Future;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::{Notify, watch};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::environment::{Environment, Host, Notice, Relay};
@@ -19,6 +21,7 @@ pub struct SystemEnvironment {
     released: watch::Sender<u64>,
     feed: Arc<Notify>,
     outbound: Arc<Outbound>,
+    apart: Arc<Apart>,
     started: Instant,
 }
 
@@ -30,6 +33,7 @@ impl Default for SystemEnvironment {
             released: watch::Sender::new(0),
             feed: Arc::default(),
             outbound: Arc::default(),
+            apart: Arc::default(),
             started: Instant::now(),
         }
     }
@@ -40,6 +44,65 @@ impl Default for SystemEnvironment {
 struct Outbound {
     notices: Mutex<BTreeSet<Notice>>,
     filled: Notify,
+}
+
+/// A thread with a runtime of its own, started once it is needed, on which no handler runs. It ends
+/// with the last clone of its environment.
+#[derive(Debug, Default)]
+struct Apart(OnceLock<Option<Thread>>);
+
+#[derive(Debug)]
+struct Thread {
+    runtime: Handle,
+    /// The thread ends when this is dropped.
+    _stop: oneshot::Sender<()>,
+}
+
+impl Apart {
+    /// Runs a task there; beside the caller where the system gives no further thread.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        match self.0.get_or_init(Thread::start) {
+            Some(thread) => thread.runtime.spawn(task),
+            None => tokio::spawn(task),
+        };
+    }
+}
+
+impl Thread {
+    fn start() -> Option<Self> {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let started = Builder::new_current_thread().enable_all().build().and_then(|runtime| {
+            let handle = runtime.handle().clone();
+            let work = move || {
+                // It ends with its sender, which sends nothing.
+                let _ = runtime.block_on(stopped);
+                runtime.shutdown_background();
+            };
+            std::thread::Builder::new().name("sluicegate-leases".into()).spawn(work)?;
+            Ok(handle)
+        });
+        match started {
+            Ok(runtime) => Some(Self { runtime, _stop: stop }),
+            Err(error) => {
+                tracing::warn!(%error, "no thread for leases: a handler that blocks loses its own");
+                None
+            }
+        }
+    }
+}
+
+/// How long the system's clock must have gone on to show that tokio's stands.
+const STANDS_AFTER: Duration = Duration::from_micros(1);
+
+/// True under tokio's paused clock, which another thread would not share.
+#[expect(clippy::disallowed_methods, reason = "this is where the clock is injected from")]
+fn time_stands() -> bool {
+    let shown = Instant::now();
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < STANDS_AFTER {
+        std::hint::spin_loop();
+    }
+    Instant::now() == shown
 }
 
 impl SystemEnvironment {
@@ -124,6 +187,15 @@ impl Host for SystemEnvironment {
         let moved = waiting.await.ok().and_then(Result::ok).map(|times| *times);
         *seen = moved.unwrap_or(before);
     }
+
+    /// On a thread of its own, unless tokio's clock is paused: such a clock goes on when every task
+    /// of one runtime waits.
+    fn keep(&self, keeper: impl Future<Output = ()> + Send + 'static) {
+        match time_stands() {
+            true => drop(tokio::spawn(keeper)),
+            false => self.apart.spawn(keeper),
+        }
+    }
 }
 
 impl Relay for SystemEnvironment {
@@ -165,6 +237,22 @@ mod tests {
         environment.noticed(Duration::MAX).await;
         other.incoming();
         environment.noticed(Duration::MAX).await;
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_kept_on_a_thread_that_ends_with_its_environment() {
+        let environment = SystemEnvironment::new();
+        let (tell, told) = oneshot::channel();
+        let (held, dropped) = oneshot::channel::<()>();
+        environment.keep(async move {
+            let thread = std::thread::current();
+            tell.send(thread.name().map(str::to_owned)).expect("the test listens");
+            std::future::pending::<()>().await;
+            drop(held);
+        });
+        assert_eq!(told.await, Ok(Some("sluicegate-leases".to_owned())));
+        drop(environment);
+        assert!(dropped.await.is_err(), "what it kept ends with it");
     }
 
     #[tokio::test]

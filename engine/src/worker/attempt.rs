@@ -11,6 +11,7 @@ use crate::environment::Host;
 use crate::measure;
 use crate::operations::report::Report;
 use crate::storage::Storage;
+use crate::worker::busy::Busy;
 use crate::worker::calls::Leased;
 use crate::worker::context::{Cancelled, Context};
 use crate::worker::handler::Outcome;
@@ -49,10 +50,11 @@ pub(super) async fn run<S: Storage, H: Host>(
 async fn work<S: Storage, H: Host>(station: &Arc<Station<S, H>>, leased: Leased) -> Option<Ended> {
     let Leased { grant, sent_at } = leased;
     let started_at = station.host().monotonic();
-    let kept = lease::keep(station, grant.token(), sent_at);
+    let busy = Busy::default();
+    let kept = lease::keep(station, &grant, sent_at, &busy);
     let context = Context::new(station, grant);
     let result_max_bytes = station.engine.settings().limits.result_max_bytes;
-    let outcome = handle(station, &context, &kept).await.within(result_max_bytes);
+    let outcome = handle(station, &context, &kept, busy).await.within(result_max_bytes);
     let took = station.host().monotonic().saturating_sub(started_at);
     let kind = &context.definition().kind;
     if kept.loss().is_some() {
@@ -89,14 +91,16 @@ async fn handle<S: Storage, H: Host>(
     station: &Station<S, H>,
     context: &Context,
     kept: &Kept,
+    busy: Busy,
 ) -> Outcome {
     let handler = station.handlers.get(&context.definition().kind);
     let handler = Arc::clone(handler.expect("a claim names the kinds that have handlers"));
-    let given = context.clone();
+    let (given, environment) = (context.clone(), station.host().clone());
     // A set of one: its task ends with it, should this attempt be dropped.
     let mut task = JoinSet::new();
     // Inside, so that a handler that panics before its first await is caught as well.
-    task.spawn(async move { handler(given).await }.in_current_span());
+    let work = async move { handler(given).await };
+    task.spawn(busy.note(environment, work).in_current_span());
     let why = tokio::select! {
         biased;
         joined = task.join_next() => return ended(joined),

@@ -91,7 +91,10 @@ impl<S: Storage, H: Host> WorkerBuilder<S, H> {
     /// The payload is read from JSON and the result is written as JSON. A payload that cannot be
     /// read, or a result that cannot be written, is a fatal failure that names the kind and the
     /// reason; a panic is a retryable one with its message. The handler runs on the tokio runtime:
-    /// what blocks a thread belongs into `tokio::task::spawn_blocking`.
+    /// what blocks a thread belongs into `tokio::task::spawn_blocking`. Where one blocks all the
+    /// same, leases are still renewed ([`Host::keep`]), a warning names its kind after
+    /// [`BLOCKED_AFTER`](crate::worker::BLOCKED_AFTER), and only
+    /// [`RetryPolicy::attempt_timeout_ms`](crate::retry::RetryPolicy) ends what never returns.
     #[must_use]
     pub fn handler<F, P, W, R>(mut self, kind: impl Into<Arc<str>>, function: F) -> Self
     where

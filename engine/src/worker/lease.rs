@@ -1,21 +1,31 @@
-//! Keeps one lease alive while its work runs: renews it, and notices when it is lost or has run out
-//! on the monotonic clock. Never touches the work.
+//! Keeps one lease alive while its work runs: renews it, notices when it is lost or has run out on
+//! the monotonic clock, and tells of a handler that blocks. Never touches the work.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+use tracing::instrument::WithSubscriber;
+
 use crate::EngineError;
 use crate::environment::Host;
+use crate::measure;
 use crate::operations::claim::LeaseToken;
+use crate::operations::inputs::Claimed;
 use crate::pace::Pace;
 use crate::signal::Signal;
 use crate::storage::Storage;
+use crate::worker::busy::Busy;
 use crate::worker::station::Station;
 
 /// The part of a lease after which it is renewed.
 const RENEWED_AFTER: u32 = 3;
 /// The part of a lease that a renewal waits before it is tried again.
 const REPEATED_AFTER: u32 = 20;
+/// How often a keeper looks whether the handler blocks.
+const LOOKS_EVERY: Duration = Duration::from_millis(500);
+/// How long a handler may hold its thread before a log tells of it; then twice as long each time.
+pub const BLOCKED_AFTER: Duration = Duration::from_secs(1);
 
 /// How a lease was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,28 +54,37 @@ impl Kept {
     }
 }
 
-/// Keeps a lease, in a task of its own, that was asked for at that time of the monotonic clock.
+/// Keeps a lease that was asked for at that time of the monotonic clock, where its handler cannot
+/// hold that up.
 pub(super) fn keep<S: Storage, H: Host>(
     station: &Arc<Station<S, H>>,
-    token: LeaseToken,
+    grant: &Claimed,
     sent_at: Duration,
+    busy: &Busy,
 ) -> Kept {
     let loss = Signal::new();
     let (sender, released) = tokio::sync::oneshot::channel();
     let keeper = Keeper {
         station: Arc::clone(station),
-        token,
+        token: grant.token(),
+        kind: Arc::clone(&grant.definition.kind),
+        busy: busy.clone(),
+        told_at: BLOCKED_AFTER,
         sent_at,
         ends_at: sent_at + station.settings.lease,
         loss: loss.clone(),
     };
-    tokio::spawn(keeper.run(released));
+    station.host().keep(keeper.run(released).in_current_span().with_current_subscriber());
     Kept { loss, _released: sender }
 }
 
 struct Keeper<S, H> {
     station: Arc<Station<S, H>>,
     token: LeaseToken,
+    kind: Arc<str>,
+    busy: Busy,
+    /// How long the handler holds its thread before that is told next.
+    told_at: Duration,
     /// When the last answered request was sent.
     sent_at: Duration,
     /// When the lease runs out, on the same clock.
@@ -79,13 +98,13 @@ impl<S: Storage, H: Host> Keeper<S, H> {
     async fn run(mut self, mut released: tokio::sync::oneshot::Receiver<()>) {
         let lease = self.station.settings.lease;
         let mut pace = Pace::new(lease / REPEATED_AFTER, lease / RENEWED_AFTER);
-        let mut pause = self.until(self.sent_at + lease / RENEWED_AFTER);
+        let mut renews_at = self.sent_at + lease / RENEWED_AFTER;
         loop {
-            let pausing = pause.min(self.until(self.ends_at));
+            let due_at = renews_at.min(self.ends_at);
             tokio::select! {
                 biased;
                 _ = &mut released => return,
-                () = self.station.host().sleep(pausing) => {}
+                () = self.wait(due_at) => {}
             }
             if self.until(self.ends_at).is_zero() {
                 return self.loss.give(Loss::RanOut);
@@ -93,10 +112,43 @@ impl<S: Storage, H: Host> Keeper<S, H> {
             match self.renew().await {
                 Renewal::Done => {
                     pace.reset();
-                    pause = self.until(self.sent_at + lease / RENEWED_AFTER);
+                    renews_at = self.sent_at + lease / RENEWED_AFTER;
                 }
-                Renewal::Failed => pause = pace.next(self.station.host().random()),
+                Renewal::Failed => {
+                    let host = self.station.host();
+                    renews_at = host.monotonic() + pace.next(host.random());
+                }
                 Renewal::Lost => return,
+            }
+        }
+    }
+
+    /// Waits until that moment, and looks meanwhile what the handler does.
+    async fn wait(&mut self, until: Duration) {
+        loop {
+            self.look();
+            let left = self.until(until);
+            if left.is_zero() {
+                return;
+            }
+            self.station.host().sleep(left.min(LOOKS_EVERY)).await;
+        }
+    }
+
+    /// Tells of a handler that holds its thread, ever more seldom: all else on that thread waits.
+    fn look(&mut self) {
+        match self.busy.holds(self.station.host().monotonic()) {
+            None => self.told_at = BLOCKED_AFTER,
+            Some(held) if held < self.told_at => {}
+            Some(held) => {
+                self.told_at = held * 2;
+                measure::blocked(&self.kind);
+                tracing::warn!(
+                    kind = &*self.kind,
+                    execution = %self.token.execution,
+                    ?held,
+                    "a handler blocks its thread; what blocks belongs into `spawn_blocking`"
+                );
             }
         }
     }

@@ -3,6 +3,7 @@
 
 mod attempt;
 mod builder;
+mod busy;
 mod calls;
 mod context;
 mod handler;
@@ -22,6 +23,7 @@ pub use crate::failure::{Failure, MESSAGE_MAX_BYTES};
 pub use builder::{BuildError, CONCURRENCY, FAREWELL, GRACE, LEASE, POLL, WorkerBuilder};
 pub use context::{Cancellation, Cancelled, Context, InputError};
 pub use handler::HandlerError;
+pub use lease::BLOCKED_AFTER;
 pub use progress::ProgressError;
 pub use station::Totals;
 

@@ -1,8 +1,10 @@
 //! Workers and supervisors on real databases. Time is virtual except on Postgres: it goes on when
 //! everybody waits, for the storage's clock too, so that nothing here depends on how fast it runs.
 
+mod blocking;
 mod building;
 mod leases;
+mod logged;
 mod metered;
 mod outcomes;
 mod postgres;

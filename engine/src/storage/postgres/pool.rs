@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnection, PgRow, Postgres};
 use sqlx::{ConnectOptions, Connection, Executor, Row};
+use tokio::runtime::{Handle, Id};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -47,6 +48,8 @@ pub(super) struct Shared {
 pub(super) struct Session {
     connection: PgConnection,
     pid: i32,
+    /// Whose reactor tells when the server has answered.
+    runtime: Id,
 }
 
 /// What a borrowed connection has open.
@@ -125,8 +128,7 @@ impl Shared {
             return Err(StorageError::Unavailable(waited.into()));
         };
         let permit = permit.expect("a pool is never closed");
-        let idle = self.idle().pop();
-        let session = match idle {
+        let session = match self.take_idle() {
             Some(session) => session,
             None => Session::open(&self.options).await.map_err(of_reopening)?,
         };
@@ -137,6 +139,22 @@ impl Shared {
             answer: Answer::Received,
             _permit: permit,
         })
+    }
+
+    /// The connection that came back last, of those that were opened on the caller's runtime: an
+    /// answer to another would wait for a runtime that a handler may block.
+    ///
+    /// Where there is none, and no room for one more, one of another runtime is closed.
+    fn take_idle(&self) -> Option<Session> {
+        let mut idle = self.idle();
+        let here = Handle::current().id();
+        if let Some(at) = idle.iter().rposition(|session| session.runtime == here) {
+            return Some(idle.remove(at));
+        }
+        if idle.len() > self.permits.available_permits() {
+            idle.remove(0);
+        }
+        None
     }
 
     /// Borrows a connection with an open transaction.
@@ -172,7 +190,7 @@ impl Session {
         };
         let (pid, version, plans, read_only) = read().map_err(|e| error::of_open(&e))?;
         admit(version, &plans, &read_only)?;
-        Ok(Self { connection, pid })
+        Ok(Self { connection, pid, runtime: Handle::current().id() })
     }
 
     /// The server process that works for it.
