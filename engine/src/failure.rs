@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::said;
+
 /// Bytes of a message that are kept; the rest is cut off.
 pub const MESSAGE_MAX_BYTES: usize = 16 << 10;
 
@@ -18,11 +20,7 @@ pub struct Failure {
 impl Failure {
     /// With so many bytes of the message, or fewer where a character would be cut in two.
     fn cut(message: &str, bytes_max: usize) -> Arc<[u8]> {
-        let mut end = message.len().min(bytes_max);
-        while !message.is_char_boundary(end) {
-            end -= 1;
-        }
-        let failure = Failure { error: message[..end].to_owned() };
+        let failure = Failure { error: said::cut(message, bytes_max).to_owned() };
         serde_json::to_vec(&failure).expect("text is JSON").into()
     }
 

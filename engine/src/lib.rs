@@ -19,6 +19,7 @@ pub mod policy;
 pub mod reconcile;
 pub mod replay;
 pub mod retry;
+pub mod said;
 #[cfg(feature = "system")]
 pub mod signal;
 pub mod state;

@@ -8,6 +8,7 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use super::{FlowSpec, wfformat};
 use crate::policy::JoinPolicy;
+use crate::said;
 
 /// Text that is not a specification: where, and why. Prints as `line:column: reason`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -85,7 +86,7 @@ impl FlowFileError {
 impl From<serde_json::Error> for FlowFileError {
     fn from(error: serde_json::Error) -> Self {
         let (line, column) = (error.line(), error.column());
-        let text = error.to_string();
+        let text = said::of_specification(&error);
         let reason = text.strip_suffix(&format!(" at line {line} column {column}"));
         Self { line, column, reason: reason.unwrap_or(&text).to_owned() }
     }

@@ -10,6 +10,7 @@ use tracing::Instrument;
 use crate::environment::Host;
 use crate::measure;
 use crate::operations::report::Report;
+use crate::said::{self, LOGGED_MAX_BYTES, Quoting};
 use crate::storage::Storage;
 use crate::worker::busy::Busy;
 use crate::worker::calls::Leased;
@@ -68,7 +69,9 @@ async fn work<S: Storage, H: Host>(station: &Arc<Station<S, H>>, leased: Leased)
     let end = end_of(&outcome.report);
     measure::attempted(kind, end, took);
     match &outcome.failure {
-        Some(error) => tracing::warn!(end, error, "attempt ended"),
+        Some(error) => {
+            tracing::warn!(end, error = said::cut(error, LOGGED_MAX_BYTES), "attempt ended");
+        }
         None => tracing::debug!(end, "attempt ended"),
     }
     Some(Ended { report: outcome.report, kept: Some(kept) })
@@ -101,22 +104,23 @@ async fn handle<S: Storage, H: Host>(
     // Inside, so that a handler that panics before its first await is caught as well.
     let work = async move { handler(given).await };
     task.spawn(busy.note(environment, work).in_current_span());
+    let quoting = context.quoting();
     let why = tokio::select! {
         biased;
-        joined = task.join_next() => return ended(joined),
+        joined = task.join_next() => return ended(joined, quoting),
         _ = kept.lost() => Cancelled::LeaseLost,
         () = station.closing.given() => Cancelled::Shutdown,
     };
     context.cancellation().cancel(why);
     tokio::select! {
         biased;
-        joined = task.join_next() => return ended(joined),
+        joined = task.join_next() => return ended(joined, quoting),
         () = patience(station, kept) => {}
     }
     task.abort_all();
     tokio::select! {
         biased;
-        joined = task.join_next() => ended(joined),
+        joined = task.join_next() => ended(joined, quoting),
         // It holds a thread up and cannot be stopped; its attempt is given back all the same.
         () = station.host().sleep(STOPPING_MAX) => Outcome::of(Report::Release),
     }
@@ -134,10 +138,10 @@ async fn patience<S: Storage, H: Host>(station: &Station<S, H>, kept: &Kept) {
     }
 }
 
-fn ended(joined: Option<Result<Outcome, JoinError>>) -> Outcome {
+fn ended(joined: Option<Result<Outcome, JoinError>>, quoting: Quoting) -> Outcome {
     match joined.expect("the set holds the handler's task").map_err(JoinError::try_into_panic) {
         Ok(outcome) => outcome,
-        Err(Ok(panic)) => Outcome::panicked(&*panic),
+        Err(Ok(panic)) => Outcome::panicked(&*panic, quoting),
         // Stopped, by the worker or with the runtime.
         Err(Err(_)) => Outcome::of(Report::Release),
     }

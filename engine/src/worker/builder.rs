@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Engine;
 use crate::environment::Host;
+use crate::said::Quoting;
 use crate::signal::Signal;
 use crate::storage::Storage;
 use crate::worker::Worker;
@@ -82,6 +83,7 @@ impl<S: Storage, H: Host> WorkerBuilder<S, H> {
             farewell: FAREWELL,
             poll_least: POLL.0,
             poll_most: POLL.1,
+            quoting: Quoting::default(),
         };
         Self { engine, renewals: None, handlers: BTreeMap::new(), duplicate: None, settings }
     }
@@ -176,6 +178,14 @@ impl<S: Storage, H: Host> WorkerBuilder<S, H> {
     #[must_use]
     pub fn poll(mut self, least: Duration, most: Duration) -> Self {
         (self.settings.poll_least, self.settings.poll_most) = (least, most);
+        self
+    }
+
+    /// Sets whether messages about payloads, inputs, progress and panics quote values; they are
+    /// logged and stored as results. By default none is quoted.
+    #[must_use]
+    pub fn quoting(mut self, quoting: Quoting) -> Self {
+        self.settings.quoting = quoting;
         self
     }
 

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::operations::claim::LeaseToken;
 use crate::operations::inputs::{Claimed, Inputs};
+use crate::said::{self, Quoting};
 use crate::signal::Signal;
 use crate::state::Outcome;
 use crate::storage::{Definition, Input, Storage};
@@ -103,13 +104,15 @@ pub struct Context {
     worker: Arc<str>,
     reporter: Arc<Reporter>,
     cancellation: Cancellation,
+    quoting: Quoting,
 }
 
 impl Context {
     pub(super) fn new<S: Storage, H: Host>(station: &Arc<Station<S, H>>, grant: Claimed) -> Self {
         let reporter = Arc::new(Reporter::new(station, grant.token()));
         let worker = Arc::clone(&station.settings.name);
-        Self { grant: Arc::new(grant), worker, reporter, cancellation: Cancellation::new() }
+        let (grant, cancellation) = (Arc::new(grant), Cancellation::new());
+        Self { grant, worker, reporter, cancellation, quoting: station.settings.quoting }
     }
 
     /// The execution.
@@ -165,8 +168,9 @@ impl Context {
         let input = self.named(name)?;
         let (name, outcome) = (name.to_owned(), input.outcome);
         match &input.result {
-            Some(result) => serde_json::from_slice(result)
-                .map_err(|error| InputError::Undecodable { name, reason: error.to_string() }),
+            Some(result) => {
+                serde_json::from_slice(result).map_err(|error| self.undecodable(name, &error))
+            }
             None => Err(InputError::NoResult { name, outcome }),
         }
     }
@@ -175,6 +179,15 @@ impl Context {
     /// failure satisfies. Errors as those of [`Context::input`].
     pub fn input_outcome(&self, name: &str) -> Result<Outcome, InputError> {
         self.named(name).map(|input| input.outcome)
+    }
+
+    fn undecodable(&self, name: String, error: &serde_json::Error) -> InputError {
+        InputError::Undecodable { name, reason: said::of_json(error, self.quoting) }
+    }
+
+    /// Whether messages about what it reads may quote values.
+    pub(super) fn quoting(&self) -> Quoting {
+        self.quoting
     }
 
     fn named(&self, name: &str) -> Result<&Input, InputError> {

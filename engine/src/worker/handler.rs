@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 use crate::operations::report::Report;
+use crate::said::{self, Quoting};
 use crate::worker::context::Context;
 
 /// What a handler may return instead of a result.
@@ -52,15 +53,21 @@ impl HandlerError {
     }
 }
 
-impl<E: std::error::Error> From<E> for HandlerError {
-    /// A retryable failure with the messages of the error and of its sources.
+impl<E: std::error::Error + 'static> From<E> for HandlerError {
+    /// A retryable failure with the messages of the error and of its sources. An error of
+    /// `serde_json` among them quotes no value.
     fn from(error: E) -> Self {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(inner) = source {
-            message.push_str(": ");
-            message.push_str(&inner.to_string());
-            source = inner.source();
+        let mut message = String::new();
+        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+        while let Some(error) = next {
+            if !message.is_empty() {
+                message.push_str(": ");
+            }
+            match error.downcast_ref::<serde_json::Error>() {
+                Some(error) => message.push_str(&said::of_json(error, Quoting::LeftOut)),
+                None => message.push_str(&error.to_string()),
+            }
+            next = error.source();
         }
         Self::Retryable(message)
     }
@@ -91,11 +98,18 @@ impl Outcome {
         }
     }
 
-    fn returned<R: Serialize>(kind: &str, result: Result<R, HandlerError>) -> Self {
+    fn returned<R: Serialize>(
+        kind: &str,
+        result: Result<R, HandlerError>,
+        quoting: Quoting,
+    ) -> Self {
         match result {
             Ok(result) => match serde_json::to_vec(&result) {
                 Ok(bytes) => Self::of(Report::Complete(bytes.into())),
-                Err(error) => Self::fatal(format!("result of kind `{kind}`: {error}")),
+                Err(error) => {
+                    let reason = said::of_json(&error, quoting);
+                    Self::fatal(format!("result of kind `{kind}`: {reason}"))
+                }
             },
             Err(HandlerError::Retryable(message)) => Self::retryable(message),
             Err(HandlerError::Fatal(message)) => Self::fatal(message),
@@ -135,10 +149,11 @@ impl Outcome {
     }
 
     /// A handler that panicked may succeed next time; what it panicked with is kept.
-    pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
+    pub(super) fn panicked(panic: &(dyn Any + Send), quoting: Quoting) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Self::retryable(format!("panicked: {}", text.unwrap_or("with something that is no text")))
+        let text = text.unwrap_or("with something that is no text");
+        Self::retryable(format!("panicked: {}", said::of_panic(text, quoting)))
     }
 }
 
@@ -160,11 +175,14 @@ where
     Arc::new(move |context: Context| {
         let function = Arc::clone(&function);
         Box::pin(async move {
-            let kind = Arc::clone(&context.definition().kind);
+            let (kind, quoting) = (Arc::clone(&context.definition().kind), context.quoting());
             match serde_json::from_slice::<P>(&context.definition().payload) {
-                Ok(payload) => Outcome::returned(&kind, function(context, payload).await),
+                Ok(payload) => Outcome::returned(&kind, function(context, payload).await, quoting),
                 // No attempt will read it any better.
-                Err(error) => Outcome::fatal(format!("payload of kind `{kind}`: {error}")),
+                Err(error) => {
+                    let reason = said::of_json(&error, quoting);
+                    Outcome::fatal(format!("payload of kind `{kind}`: {reason}"))
+                }
             }
         })
     })
@@ -187,7 +205,7 @@ mod tests {
     #[test]
     fn each_return_value_is_its_report() {
         let second = Duration::from_secs(1);
-        let returned = |result| Outcome::returned::<u8>("kind", result).report;
+        let returned = |result| Outcome::returned::<u8>("kind", result, Quoting::LeftOut).report;
         assert_eq!(returned(Ok(7)), Report::Complete(Arc::from(*b"7")));
         assert_eq!(returned(Err(HandlerError::Snooze(second))), Report::Snooze(second));
         assert_eq!(returned(Err(HandlerError::Suspend)), Report::Suspend);
@@ -204,7 +222,7 @@ mod tests {
     #[test]
     fn a_result_that_is_no_json_is_fatal_and_names_the_kind() {
         let unreadable = BTreeMap::from([([1_u8], 2_u8)]);
-        let report = Outcome::returned("mail", Ok(unreadable)).report;
+        let report = Outcome::returned("mail", Ok(unreadable), Quoting::LeftOut).report;
         assert!(matches!(report, Report::FailFatal(_)));
         assert!(failure(&report).starts_with("result of kind `mail`: "), "{}", failure(&report));
     }
@@ -254,7 +272,7 @@ mod tests {
             (Box::new(7), "panicked: with something that is no text"),
         ];
         for (panic, expected) in panics {
-            assert_eq!(failure(&Outcome::panicked(&*panic).report), expected);
+            assert_eq!(failure(&Outcome::panicked(&*panic, Quoting::LeftOut).report), expected);
         }
     }
 }

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::EngineError;
 use crate::environment::Host;
 use crate::operations::claim::LeaseToken;
+use crate::said::{self, Quoting};
 use crate::storage::Storage;
 use crate::worker::station::Station;
 
@@ -57,6 +58,7 @@ impl<S: Storage, H: Host> Line for Station<S, H> {
 pub(super) struct Reporter {
     line: Arc<dyn Line>,
     token: LeaseToken,
+    quoting: Quoting,
     /// Of the last report.
     sequence: AtomicU64,
 }
@@ -73,11 +75,13 @@ impl Reporter {
         token: LeaseToken,
     ) -> Self {
         let line: Arc<dyn Line> = Arc::<Station<S, H>>::clone(station);
-        Self { line, token, sequence: AtomicU64::new(0) }
+        Self { line, token, quoting: station.settings.quoting, sequence: AtomicU64::new(0) }
     }
 
     pub(super) async fn report<T: Serialize>(&self, value: &T) -> Result<(), ProgressError> {
-        let unencodable = |error: serde_json::Error| ProgressError::Unencodable(error.to_string());
+        let unencodable = |error: serde_json::Error| {
+            ProgressError::Unencodable(said::of_json(&error, self.quoting))
+        };
         let value = serde_json::to_vec(value).map_err(unencodable)?;
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(self.line.report(self.token, sequence, value.into()).await?)
@@ -85,7 +89,9 @@ impl Reporter {
 
     pub(super) async fn last<T: DeserializeOwned>(&self) -> Result<Option<T>, ProgressError> {
         let Some(value) = self.line.last(self.token).await? else { return Ok(None) };
-        let undecodable = |error: serde_json::Error| ProgressError::Undecodable(error.to_string());
+        let undecodable = |error: serde_json::Error| {
+            ProgressError::Undecodable(said::of_json(&error, self.quoting))
+        };
         serde_json::from_slice(&value).map(Some).map_err(undecodable)
     }
 }

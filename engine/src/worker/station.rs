@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::Engine;
 use crate::environment::Host;
+use crate::said::Quoting;
 use crate::signal::Signal;
 use crate::storage::Storage;
 use crate::worker::handler::Handler;
@@ -24,6 +25,7 @@ pub(super) struct Settings {
     pub(super) farewell: Duration,
     pub(super) poll_least: Duration,
     pub(super) poll_most: Duration,
+    pub(super) quoting: Quoting,
 }
 
 /// What a worker has done from its start to its end.

@@ -41,7 +41,7 @@ impl Subscriber for Logged {
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let mut line = Line(format!("{}", span.metadata().name()));
+        let mut line = Line(span.metadata().name().to_owned());
         span.record(&mut line);
         self.keep(line);
         Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed) + 1)
@@ -52,7 +52,7 @@ impl Subscriber for Logged {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(format!("{}", event.metadata().level()));
+        let mut line = Line(event.metadata().level().to_string());
         event.record(&mut line);
         self.keep(line);
     }

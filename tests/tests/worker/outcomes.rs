@@ -6,15 +6,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use sluicegate::Settings;
 use sluicegate::flow::{ExecutionSpec, FlowSpec, Limits, Payload};
 use sluicegate::retry::RetryPolicy;
+use sluicegate::said::Quoting;
+use sluicegate::signal::Shutdown;
 use sluicegate::state::{Cause, PublicState};
 use sluicegate::transact::RetryBudget;
 use sluicegate::worker::{Context, HandlerError, ProgressError};
 use tokio::sync::Barrier;
 
+use crate::logged::Logged;
 use crate::{Home, Told, single, start};
 
 #[derive(Deserialize)]
@@ -117,6 +120,67 @@ async fn a_payload_that_cannot_be_read_is_a_fatal_failure_that_names_the_kind() 
     let result = home.result();
     assert!(result.starts_with("{\"error\":\"payload of kind `mail`: invalid type"), "{result}");
     assert_eq!(home.described(flow, "b").await.state, PublicState::Skipped);
+}
+
+/// Words that a payload holds and nothing else does.
+const SECRET: &str = "open-sesame";
+
+/// What is logged and stored of a payload of the wrong shape, by three handlers.
+async fn told_of_a_secret(quoting: Quoting) -> Vec<String> {
+    let home = Home::new(Settings::default());
+    let kinds = ["misread", "unwrapped", "questioned"];
+    let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let mut flow = FlowSpec::builder();
+    for kind in kinds {
+        let spec = ExecutionSpec::new(kind).kind(kind).retry(retry);
+        flow = flow.execution_spec(spec.payload(json!({"pin": SECRET, SECRET: 1})));
+    }
+    let flow = home.submit(flow.build()).await;
+    let log = Logged::default();
+    let _logging = tracing::subscriber::set_default(log.clone());
+    let shutdown = Shutdown::new();
+    let worker = home.worker().quoting(quoting);
+    let worker = worker.handler(kinds[0], |_: Context, _: BTreeMap<String, u8>| async { Ok(()) });
+    let worker = worker.handler(kinds[1], |_: Context, payload: Value| async move {
+        let _: u8 = serde_json::from_value(payload["pin"].clone()).expect("a pin is short");
+        Ok(())
+    });
+    let worker = worker.handler(kinds[2], |_: Context, payload: Value| async move {
+        let _: u8 = serde_json::from_value(payload["pin"].clone())?;
+        Ok(())
+    });
+    let worker = worker.build().expect("the worker can work");
+    let task = tokio::spawn(worker.run(shutdown.requested()));
+    let mut told = Vec::new();
+    for kind in kinds {
+        let id = flow.execution(kind);
+        let details = loop {
+            let details = home.engine.describe_execution(id).await.expect("it exists");
+            if details.description.state == PublicState::Failed {
+                break details;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        let result = details.result.expect("a failure has a result");
+        told.push(String::from_utf8(result.to_vec()).expect("a result is text"));
+    }
+    shutdown.request();
+    task.await.expect("the worker comes to its end");
+    let warnings = log.lines().into_iter().filter(|line| line.starts_with("WARN"));
+    let warnings: Vec<String> = warnings.collect();
+    assert_eq!(warnings.len(), kinds.len(), "{warnings:?}");
+    told.extend(warnings);
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_in_a_payload_of_the_wrong_shape_is_in_neither_log_nor_result() {
+    let told = told_of_a_secret(Quoting::LeftOut).await;
+    assert!(!told.iter().any(|line| line.contains("sesame")), "{told:?}");
+    let shape = "invalid type: string, expected u8";
+    assert_eq!(told.iter().filter(|line| line.contains(shape)).count(), 4, "{told:?}");
+    let quoted = told_of_a_secret(Quoting::Kept).await;
+    assert!(quoted.iter().any(|line| line.contains(SECRET)), "{quoted:?}");
 }
 
 #[tokio::test(start_paused = true)]
