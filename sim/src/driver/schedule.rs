@@ -343,11 +343,14 @@ impl Universe {
         }
         let Some(next) = next else { return false };
         let damaged = world(|world| !world.judge.mirror().damaged().is_empty());
-        // What is damaged is tried for ever.
+        // What is damaged is tried for ever; what falls due beside it is waited for.
         let limit = self.quiet_limit.or(damaged.then_some(DAMAGED_QUIET_US));
+        let waits = damaged && self.quiet_limit.is_none();
+        let due = if waits { world(|world| world.next_due()) } else { None };
         if let Some(limit) = limit
             && world(|world| {
-                next > world.written_at.max(self.phase_from).max(world.reached_by) + limit
+                let last = world.written_at.max(self.phase_from).max(world.reached_by);
+                next > last.max(due.unwrap_or(last)).saturating_add(limit)
             })
         {
             return false;
@@ -399,9 +402,12 @@ impl Universe {
                 if actor.op.is_some() || actor.done || actor.off {
                     continue;
                 }
-                if world.has_news(actor.role, actor.seen) {
-                    actor.next_at = actor.next_at.min(world.now + POLL_US);
-                } else if matches!(actor.role, Role::Worker | Role::Reconciler) {
+                let (news, poll_us) = (world.has_news(actor.role, actor.seen), world.poll_us());
+                if news {
+                    actor.next_at = actor.next_at.min(world.now + poll_us);
+                }
+                let in_time = news && poll_us == POLL_US;
+                if !in_time && matches!(actor.role, Role::Worker | Role::Reconciler) {
                     let next = world.next_interesting(actor.role, actor.began_at);
                     actor.next_at = actor.next_at.min(next.unwrap_or(i64::MAX));
                 }

@@ -10,6 +10,10 @@ use crate::driver::world::World;
 
 /// Virtual time between two turns of an actor that polls.
 pub(crate) const POLL_US: i64 = 1_000_000;
+/// Virtual time without a write after which actors poll less often, and by which part of the time
+/// beyond it.
+const QUIET_US: i64 = 120_000_000;
+const STRETCH: i64 = 8;
 /// Virtual time after which a failed turn is tried again.
 const RETRY_US: i64 = 50_000;
 /// The stale threshold of the reconciler: sigma of SPEC 10.
@@ -85,7 +89,7 @@ impl World {
             Progress::Worked if !self.sparing.is_some_and(rests) => self.now,
             // What is damaged, or fails although nothing has changed, is tried less often.
             Progress::Failed if unchanged || !self.judge.mirror().damaged().is_empty() => {
-                self.now + POLL_US
+                self.now + self.poll_us()
             }
             Progress::Failed => self.now + RETRY_US,
             Progress::Done => i64::MAX,
@@ -95,10 +99,24 @@ impl World {
                 Role::Client => i64::MAX,
                 // One that is idle has not heard of a flow yet.
                 Role::Operator | Role::Extender => self.now + POLL_US,
-                _ if self.has_news(role, seen) => self.now + POLL_US,
+                _ if self.has_news(role, seen) => self.now + self.poll_us(),
                 _ => i64::MAX,
             },
         }
+    }
+
+    /// Virtual time to the next turn of an actor that polls. The longer nothing is written, the
+    /// longer it is: rows that fall due wake actors in time, and a century of polls says no more
+    /// than the first minutes of it.
+    pub(crate) fn poll_us(&self) -> i64 {
+        POLL_US.max((self.now - self.written_at - QUIET_US) / STRETCH)
+    }
+
+    /// The next instant at which some row falls due, in virtual time.
+    pub(crate) fn next_due(&self) -> Option<i64> {
+        let now = self.storage_now();
+        let roles = [Role::Worker, Role::Reconciler].into_iter();
+        roles.filter_map(|role| self.next_interesting(role, now)).min()
     }
 
     /// The next instant at which a committed row can be acted on that could not be when somebody

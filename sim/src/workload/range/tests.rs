@@ -27,26 +27,22 @@ fn flow(set: &dyn Fn(&mut ExecutionSpec)) -> FlowSpec {
 /// Every universe of the flow ends, and no invariant is violated.
 fn check(what: &str, flow: &FlowSpec) {
     for (lane, count) in SEEDS {
-        let campaign = Campaign {
-            lane,
-            profile: Profile::Quick,
-            engine: EngineKind::Sluicegate,
-            mutant: None,
-            workload: Workload::Flow(flow.clone()),
-        };
-        let seeds = Seeds { start: 0, end: count, shard: Shard::default() };
-        let pass =
-            Pass { campaign: &campaign, seeds, jobs: 2, order: Order::Forward, over: &never_over };
-        let results = run(&pass, &mut Progress::silent()).unwrap();
-        let failed: Vec<String> = results
-            .failures
-            .iter()
-            .map(|one| format!("{}: {:?}", one.seed, one.sighting))
-            .collect();
-        let exit = Exit::first_of(&results.failures.exits());
-        assert_eq!(exit, Exit::Clean, "{what} in lane {}: {failed:#?}", lane.name());
-        assert_eq!(results.tally.universes, count);
+        check_campaign(what, lane, Workload::Flow(flow.clone()), count);
     }
+}
+
+fn check_campaign(what: &str, lane: LaneKind, workload: Workload, count: u64) {
+    let (profile, engine) = (Profile::Quick, EngineKind::Sluicegate);
+    let campaign = Campaign { lane, profile, engine, mutant: None, workload };
+    let seeds = Seeds { start: 0, end: count, shard: Shard::default() };
+    let pass =
+        Pass { campaign: &campaign, seeds, jobs: 2, order: Order::Forward, over: &never_over };
+    let results = run(&pass, &mut Progress::silent()).unwrap();
+    let failed: Vec<String> =
+        results.failures.iter().map(|one| format!("{}: {:?}", one.seed, one.sighting)).collect();
+    let exit = Exit::first_of(&results.failures.exits());
+    assert_eq!(exit, Exit::Clean, "{what} in lane {}: {failed:#?}", lane.name());
+    assert_eq!(results.tally.universes, count);
 }
 
 #[test]
@@ -91,6 +87,13 @@ fn a_flow_with_any_limit_of_an_attempt_drains() {
     for limit_ms in TIMEOUTS_MS {
         let set = |one: &mut ExecutionSpec| one.retry.attempt_timeout_ms = Some(limit_ms);
         check(&format!("attempts of {limit_ms} ms"), &flow(&set));
+    }
+}
+
+#[test]
+fn drawn_flows_with_wide_fields_drain_under_every_fault() {
+    for (lane, count) in [(LaneKind::Model, 400), (LaneKind::Sqlite, 60)] {
+        check_campaign("drawn flows", lane, Workload::Drawn, count);
     }
 }
 
