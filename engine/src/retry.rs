@@ -35,7 +35,8 @@ pub struct RetryPolicy {
     pub max_attempts: u32,
     /// Delay before the next attempt.
     pub backoff: Backoff,
-    /// Milliseconds after the grant at which the reaper ends an attempt, renewed or not; at least 1.
+    /// Milliseconds after the grant at which the reaper ends an attempt, renewed or not; at least
+    /// 1.
     pub attempt_timeout_ms: Option<u32>,
 }
 
