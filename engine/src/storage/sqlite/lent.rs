@@ -57,6 +57,7 @@ impl Lent {
 /// Runs a body between a savepoint and its release; an error, or a verdict that there is nothing to
 /// keep, leaves the caller's transaction as it was before.
 pub(super) fn run<B: Body>(shared: &Shared, connection: &Connection, body: &B) -> Result<B::Out> {
+    shared.check_place()?;
     migrate::still_admitted(connection, &shared.options.steps)?;
     migrate::check_partitions(connection, shared.options.partitions)?;
     let control = |sql: &str| connection.execute_batch(sql).map_err(|e| error::of_verb(&e));

@@ -14,6 +14,7 @@ mod lent;
 mod listings;
 mod migrate;
 mod offload;
+mod place;
 mod pool;
 mod remains;
 mod replay;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::identity::PartitionCount;
-use crate::storage::{Consistency, Result, Storage};
+use crate::storage::{Consistency, Result, Storage, StorageError};
 use crate::time::Timestamp;
 use crate::transact::Body;
 
@@ -101,7 +102,11 @@ impl SqliteOptions {
         }
     }
 
-    /// A file, created if it does not exist.
+    /// A file, created if it does not exist as the storage opens; never later.
+    ///
+    /// A storage goes with that file, not with its path: once the file was deleted, moved away or
+    /// replaced, every call is `Unavailable` and says so, until the file is back or the storage is
+    /// opened again.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::new(Location::File(path.into()))
     }
@@ -190,6 +195,22 @@ impl SqliteOptions {
 
     fn is_memory(&self) -> bool {
         self.location == Location::Memory
+    }
+
+    /// True for a file that SQLite keeps where the system does.
+    fn is_plain_file(&self) -> bool {
+        !self.is_memory() && self.vfs.is_none()
+    }
+
+    /// The same database wherever the process goes.
+    fn rooted(self) -> Result<Self> {
+        let Location::File(path) = &self.location else { return Ok(self) };
+        if !self.is_plain_file() {
+            return Ok(self);
+        }
+        let path = std::path::absolute(path)
+            .map_err(|error| StorageError::Unavailable(error.to_string().into()))?;
+        Ok(Self { location: Location::File(path), ..self })
     }
 }
 

@@ -8,6 +8,7 @@ use rusqlite::{CachedStatement, Connection, OpenFlags};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::offload::{self, Effort};
+use super::place::Place;
 use super::{Location, SqliteOptions, error, migrate};
 use crate::mutants::mutated;
 use crate::storage::schema::{self, Migration, Migrations};
@@ -46,8 +47,20 @@ pub(super) enum Role {
 /// What all handles of one storage share.
 pub(super) struct Shared {
     pub(super) options: SqliteOptions,
+    /// The file, where the system knows it.
+    place: Option<Place>,
     writers: Pool,
     readers: Pool,
+    /// Runs no statement. It keeps the inode of the file from being used again, whatever becomes of
+    /// the others; the last to be closed.
+    _anchor: Mutex<Option<Connection>>,
+}
+
+/// What opening does where there is no file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Missing {
+    Created,
+    Refused,
 }
 
 /// Idle connections, and the right to use one more.
@@ -92,7 +105,9 @@ impl Pool {
 impl Shared {
     /// Opens the database, its schema admitted, brought up to date if that is asked for.
     pub(super) fn open(options: SqliteOptions) -> Result<Arc<Self>> {
-        let first = open_first(&options)?;
+        let options = options.rooted()?;
+        let (first, place) = open_first(&options)?;
+        let anchor = place.as_ref().map(|_| open(&options, Missing::Refused)).transpose()?;
         // With a busy timeout the writers of a process queue for one connection, in order of
         // arrival: SQLite's own wait polls and starves. Without one nobody waits, and SQLite itself
         // refuses the second writer. A memory database is its one connection.
@@ -101,7 +116,17 @@ impl Shared {
         let writers = Pool::new(writers_max);
         let readers = Pool::new(options.connections_max);
         writers.put(first);
-        Ok(Arc::new(Self { options, writers, readers }))
+        let shared = Self { options, place, writers, readers, _anchor: Mutex::new(anchor) };
+        shared.check_place()?;
+        Ok(Arc::new(shared))
+    }
+
+    /// `Unavailable` if the path does not lead to the file that was opened.
+    ///
+    /// What is written to a file that was deleted is gone with its last connection, and what a
+    /// connection reads there is not what others read at that path.
+    pub(super) fn check_place(&self) -> Result<()> {
+        self.place.as_ref().map_or(Ok(()), Place::check)
     }
 
     fn pool(&self, role: Role) -> &Pool {
@@ -158,7 +183,9 @@ impl Held {
         if options.is_memory() {
             return Err(StorageError::Unavailable("the memory database is gone".into()));
         }
-        let connection = open(options)?;
+        self.shared.check_place()?;
+        let connection = open(options, Missing::Refused)?;
+        self.shared.check_place()?;
         admit(&connection, options)?;
         self.connection = Some(connection);
         Ok(())
@@ -176,6 +203,7 @@ impl Held {
 
     /// The same, if it need not wait for a writer of another process; `Busy` otherwise.
     pub(super) fn try_begin_write(&mut self) -> Result<()> {
+        self.check_place()?;
         let connection = self.connection();
         let without_wait = || {
             connection.busy_timeout(Duration::ZERO)?;
@@ -190,9 +218,15 @@ impl Held {
 
     /// Opens a transaction that is the only writer until it ends.
     pub(super) fn begin_write(&mut self) -> Result<()> {
+        self.check_place()?;
         let begun = control(self.connection(), begin_as_writer()).map_err(|e| error::of_verb(&e));
         begun.inspect_err(|error| self.end(error))?;
         self.check_admitted()
+    }
+
+    /// Closes a connection whose file is no longer where it was opened.
+    fn check_place(&mut self) -> Result<()> {
+        self.shared.check_place().inspect_err(|error| self.end(error))
     }
 
     /// Ends a transaction of an engine that a migration has left behind since it was opened.
@@ -203,6 +237,7 @@ impl Held {
 
     /// Opens a transaction that sees this instant. `begin` alone would see that of its first read.
     pub(super) fn begin_read(&mut self) -> Result<()> {
+        self.check_place()?;
         let connection = self.connection();
         let see = || {
             control(connection, "begin")?;
@@ -219,12 +254,20 @@ impl Held {
         verb: fn(Session<'_>, &A) -> Result<T>,
         arguments: &A,
     ) -> Result<T> {
+        if self.connection().is_autocommit() {
+            // It is a transaction of its own.
+            self.check_place()?;
+        }
         verb(self.session(), arguments).inspect_err(|error| self.end(error))
     }
 
     /// Commits. Where the answer is unknown the connection is not used again.
+    ///
+    /// What is acknowledged is in the file that stands at the path after the commit.
     pub(super) fn commit(&mut self) -> Result<(), CommitError> {
         let committed = control(self.connection(), "commit").map_err(|e| error::of_commit(&e));
+        let committed =
+            committed.and_then(|()| self.shared.check_place().map_err(|_| CommitError::Unknown));
         committed.inspect_err(|error| match error {
             CommitError::Unknown => self.discard(),
             CommitError::Storage(error) => self.end(error),
@@ -299,7 +342,7 @@ fn control(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
 }
 
 /// Opens the database for the first time: refuses it, or brings its schema up to date.
-fn open_first(options: &SqliteOptions) -> Result<Connection> {
+fn open_first(options: &SqliteOptions) -> Result<(Connection, Option<Place>)> {
     let version = rusqlite::version_number();
     if version < SQLITE_VERSION_MIN {
         let found = rusqlite::version();
@@ -307,7 +350,7 @@ fn open_first(options: &SqliteOptions) -> Result<Connection> {
             format!("SQLite {found} is older than 3.51.3").into(),
         ));
     }
-    let connection = open(options)?;
+    let (connection, place) = open_or_create(options)?;
     let pending =
         schema::after(&options.steps, migrate::admitted_version(&connection, &options.steps)?)
             .count();
@@ -316,14 +359,34 @@ fn open_first(options: &SqliteOptions) -> Result<Connection> {
         migrate::apply(&connection, &options.steps, options.partitions, (options.clock)())?;
     }
     admit(&connection, options)?;
-    Ok(connection)
+    Ok((connection, place))
+}
+
+/// Opens a database that may be new, and says which file it is.
+fn open_or_create(options: &SqliteOptions) -> Result<(Connection, Option<Place>)> {
+    let known = Place::of(options);
+    if known.is_some() || !options.is_plain_file() {
+        let missing = if known.is_some() { Missing::Refused } else { Missing::Created };
+        let connection = open(options, missing)?;
+        let place = known.or_else(|| Place::of(options));
+        place.as_ref().map_or(Ok(()), Place::check)?;
+        return Ok((connection, place));
+    }
+    if options.migrations == Migrations::Refuse {
+        schema::refuse_behind(&options.steps, 0)?;
+    }
+    // Only of a file that stood there before it was opened is it known which one was opened.
+    drop(open(options, Missing::Created)?);
+    let created = Place::of(options);
+    let connection = open(options, Missing::Refused)?;
+    created.as_ref().map_or(Ok(()), Place::check)?;
+    Ok((connection, created))
 }
 
 /// Opens a connection that writes nothing yet, not even when it is closed.
-fn open(options: &SqliteOptions) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+fn open(options: &SqliteOptions, missing: Missing) -> Result<Connection> {
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, missing == Missing::Created);
     let opened = || {
         let connection = match (&options.location, &options.vfs) {
             (Location::Memory, _) => Connection::open_in_memory()?,
@@ -411,7 +474,7 @@ pub(super) fn pending(options: &SqliteOptions) -> Result<Vec<Migration>> {
     let version = match (&options.location, &options.vfs) {
         (Location::Memory, _) => 0,
         (Location::File(path), None) if !path.exists() => 0,
-        _ => migrate::admitted_version(&open(options)?, &options.steps)?,
+        _ => migrate::admitted_version(&open(options, Missing::Created)?, &options.steps)?,
     };
     Ok(schema::after(&options.steps, version).copied().collect())
 }

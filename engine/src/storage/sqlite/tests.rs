@@ -3,6 +3,7 @@
 
 mod claim;
 mod opening;
+mod place;
 mod plan;
 mod scan;
 mod sharing;
