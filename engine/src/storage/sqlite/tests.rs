@@ -2,6 +2,7 @@
 //! them with. The tests are in the files below, one a topic.
 
 mod claim;
+mod foreign;
 mod opening;
 mod place;
 mod plan;
