@@ -3,8 +3,10 @@
 
 mod extends;
 mod opening;
+mod plan_cases;
 mod plans;
 mod sessions;
+mod verb_plans;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

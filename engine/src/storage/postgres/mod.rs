@@ -40,8 +40,8 @@ pub use error::OpenError;
 pub use migrate::{MIGRATIONS, SCHEMA_VERSION};
 pub use notices::RECONNECT_PAUSE_MAX;
 pub use options::{
-    ACQUIRE_TIMEOUT, CONNECTIONS_MAX, IDLE_IN_TRANSACTION_TIMEOUT, LOCK_TIMEOUT, PostgresOptions,
-    STATEMENT_TIMEOUT,
+    ACQUIRE_TIMEOUT, CONNECTIONS_MAX, IDLE_IN_TRANSACTION_TIMEOUT, LOCK_TIMEOUT, PLANNING,
+    PostgresOptions, STATEMENT_TIMEOUT,
 };
 pub use snapshot::PostgresSnapshot;
 pub use transaction::PostgresTransaction;

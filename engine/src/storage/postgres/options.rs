@@ -33,7 +33,7 @@ const STATEMENTS_MAX: usize = 128;
 /// a generic plan is made once. (A bitmap would combine the index of a flow with a whole partition
 /// of the primary key.) `jit` would compile every such plan, since what is switched off
 /// counts as costly.
-pub(super) const PLANNING: &[(&str, &str)] = &[
+pub const PLANNING: &[(&str, &str)] = &[
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_bitmapscan", "off"),
     ("enable_seqscan", "off"),

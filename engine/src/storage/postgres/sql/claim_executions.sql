@@ -19,8 +19,8 @@ with chosen as materialized (
     where x.state = 1
     and x.lane = r.lane
     and x.not_before <= $4::int8
-    and x.partition >= $10::int4
-    and x.partition < $11::int4
+    and x.partition + 0 >= $10::int4
+    and x.partition + 0 < $11::int4
     and ($12::text is null or x.namespace = $12::text)
     and ($13::text[] is null or x.kind = any ($13::text[]))
     and ($14::uuid[] is null or x.id <> all ($14::uuid[]))
