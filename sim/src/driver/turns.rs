@@ -95,7 +95,9 @@ impl World {
             Progress::Done => i64::MAX,
             Progress::Worked | Progress::Idle => match role {
                 // A worker polls; here it sleeps until something changes.
-                Role::Worker => again.map_or(i64::MAX, |us| self.now.saturating_add(us)),
+                Role::Worker => {
+                    again.map_or(i64::MAX, |us| self.now.saturating_add(us.max(self.idle_us())))
+                }
                 Role::Client => i64::MAX,
                 // One that is idle has not heard of a flow yet.
                 Role::Operator | Role::Extender => self.now + POLL_US,
@@ -109,7 +111,11 @@ impl World {
     /// longer it is: rows that fall due wake actors in time, and a century of polls says no more
     /// than the first minutes of it.
     pub(crate) fn poll_us(&self) -> i64 {
-        POLL_US.max((self.now - self.written_at - QUIET_US) / STRETCH)
+        POLL_US.max(self.idle_us())
+    }
+
+    fn idle_us(&self) -> i64 {
+        (self.now - self.written_at - QUIET_US) / STRETCH
     }
 
     /// The next instant at which some row falls due, in virtual time.

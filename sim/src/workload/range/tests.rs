@@ -92,7 +92,7 @@ fn a_flow_with_any_limit_of_an_attempt_drains() {
 
 #[test]
 fn drawn_flows_with_wide_fields_drain_under_every_fault() {
-    for (lane, count) in [(LaneKind::Model, 400), (LaneKind::Sqlite, 60)] {
+    for (lane, count) in [(LaneKind::Model, 600), (LaneKind::Sqlite, 60)] {
         check_campaign("drawn flows", lane, Workload::Drawn, count);
     }
 }
