@@ -46,8 +46,8 @@ fn success(name: &str, of: &str) -> Told {
 }
 
 impl Scene {
-    async fn on(storage: BoxStorage, settings: Settings, spec: FlowBuilder) -> Self {
-        let engine = Engine::new(storage, SystemEnvironment::new(), settings);
+    async fn on(storage: BoxStorage, settings: &Settings, spec: FlowBuilder) -> Self {
+        let engine = Engine::new(storage, SystemEnvironment::new(), *settings);
         let flow = engine.submit(spec.build()).await.expect("the flow is valid").flow();
         Self { engine, flow }
     }
@@ -130,7 +130,7 @@ fn join(policy: JoinPolicy) -> FlowBuilder {
 #[tokio::test]
 async fn a_lease_carries_what_satisfied_the_join_and_a_repetition_carries_the_same() {
     on_both("carries", async |storage| {
-        let scene = Scene::on(storage, Settings::default(), join(JoinPolicy::AllOf)).await;
+        let scene = Scene::on(storage, &Settings::default(), join(JoinPolicy::AllOf)).await;
         let first = scene.claim().await;
         assert!(first.iter().all(|one| one.inputs == Inputs::Sent(Vec::new())), "{first:?}");
         scene.end(&first, "a", Outcome::Succeeded).await;
@@ -149,7 +149,7 @@ async fn a_lease_carries_what_satisfied_the_join_and_a_repetition_carries_the_sa
 #[tokio::test]
 async fn what_comes_after_the_decision_is_passed_to_no_attempt() {
     on_both("late", async |storage| {
-        let scene = Scene::on(storage, Settings::default(), join(RACE)).await;
+        let scene = Scene::on(storage, &Settings::default(), join(RACE)).await;
         let first = scene.claim().await;
         scene.end(&first, "a", Outcome::Succeeded).await;
         let claimed = scene.one().await;
@@ -171,7 +171,7 @@ async fn what_comes_after_the_decision_is_passed_to_no_attempt() {
 #[tokio::test]
 async fn an_upstream_that_is_replayed_changes_nothing_for_a_join_that_is_not() {
     on_both("replayed", async |storage| {
-        let scene = Scene::on(storage, Settings::default(), join(RACE)).await;
+        let scene = Scene::on(storage, &Settings::default(), join(RACE)).await;
         let first = scene.claim().await;
         scene.end(&first, "a", Outcome::Failed).await;
         let failure = [("left".to_owned(), Outcome::Failed, None)];
@@ -193,7 +193,7 @@ async fn an_upstream_that_is_replayed_changes_nothing_for_a_join_that_is_not() {
 async fn an_extension_may_pass_something_on_to_what_is_there() {
     on_both("extended", async |storage| {
         let spec = FlowSpec::builder().execution("a").execution("b").execution("c").edge("a", "c");
-        let scene = Scene::on(storage, Settings::default(), spec).await;
+        let scene = Scene::on(storage, &Settings::default(), spec).await;
         let first = scene.claim().await;
         scene.end(&first, "b", Outcome::Succeeded).await;
         let passes = |name| EdgeSpec::new("b", name).passes_as("extra");
@@ -219,7 +219,7 @@ async fn what_is_too_large_for_a_lease_is_read_in_pages_under_it() {
         }
         // Two results of six bytes fit.
         let limits = Limits { inputs_max_bytes: 13, ..Limits::default() };
-        let scene = Scene::on(storage, Settings { limits, ..Settings::default() }, spec).await;
+        let scene = Scene::on(storage, &Settings { limits, ..Settings::default() }, spec).await;
         let first = scene.claim().await;
         for name in names {
             scene.end(&first, name, Outcome::Succeeded).await;

@@ -63,7 +63,12 @@ fn text_of(name: &str) -> Arc<[u8]> {
 }
 
 /// Runs a test on both backends, on a thread whose stack a recursion by depth would overflow.
-fn on_both(schema: &'static str, settings: Settings, test: impl AsyncFn(Service) + Send + 'static) {
+fn on_both(
+    schema: &'static str,
+    settings: &Settings,
+    test: impl AsyncFn(Service) + Send + 'static,
+) {
+    let settings = *settings;
     let work = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
@@ -129,7 +134,7 @@ fn what_is_brought_comes_back_byte_for_byte() {
     for (schema, inputs_max_bytes) in [("sent", Limits::default().inputs_max_bytes), ("paged", 0)] {
         let limits = Limits { inputs_max_bytes, ..Limits::default() };
         let settings = Settings { limits, ..Settings::default() };
-        on_both(schema, settings, async |engine: Service| {
+        on_both(schema, &settings, async |engine: Service| {
             engine.submit(flow()).await.expect("the flow is valid");
             comes_back(&engine).await;
             is_passed_on(&engine).await;
@@ -139,7 +144,7 @@ fn what_is_brought_comes_back_byte_for_byte() {
 
 #[test]
 fn what_an_extension_brings_comes_back_byte_for_byte() {
-    on_both("extended", Settings::default(), async |engine: Service| {
+    on_both("extended", &Settings::default(), async |engine: Service| {
         let first = FlowSpec::builder().execution("start").build();
         let first = engine.submit(first).await.expect("the flow is valid").flow();
         let FlowSpec { executions, edges, .. } = flow();
@@ -153,7 +158,7 @@ fn what_an_extension_brings_comes_back_byte_for_byte() {
 
 #[test]
 fn the_same_content_is_the_same_bytes() {
-    on_both("content", Settings::default(), async |engine: Service| {
+    on_both("content", &Settings::default(), async |engine: Service| {
         let with = |text: &str| {
             let one = ExecutionSpec::new("a").payload(payload(text));
             FlowSpec::builder().idempotency_key("key").execution_spec(one).build()
@@ -197,7 +202,9 @@ async fn is_done(engine: &Service, executions: usize, bytes: usize) {
     let results = engine.describe_execution(grants[0].execution.id).await.expect("it exists");
     assert!(results.result.is_some_and(|result| result.len() == bytes));
     let FlowSpec { mut executions, .. } = wide(executions, bytes);
-    executions.iter_mut().for_each(|one| one.name.insert_str(0, "more "));
+    for one in &mut executions {
+        one.name.insert_str(0, "more ");
+    }
     let more = Additions { executions, ..Additions::default() };
     let extended = engine.extend(flow.id, more, None, engine.request_id()).await;
     extended.expect("it fits");
@@ -207,13 +214,13 @@ async fn is_done(engine: &Service, executions: usize, bytes: usize) {
 fn what_one_statement_does_not_hold_goes_in_several() {
     for (schema, statement_max_bytes) in [("one", 0), ("few", 100), ("many", 1_000)] {
         let settings = limited(Limits { statement_max_bytes, ..Limits::default() });
-        on_both(schema, settings, async |engine: Service| is_done(&engine, 50, 40).await);
+        on_both(schema, &settings, async |engine: Service| is_done(&engine, 50, 40).await);
     }
 }
 
 #[test]
 fn more_than_two_statements_hold_is_submitted_reported_and_added() {
-    on_both("large", Settings::default(), async |engine: Service| {
+    on_both("large", &Settings::default(), async |engine: Service| {
         is_done(&engine, 36, 1 << 20).await;
     });
 }
@@ -221,7 +228,7 @@ fn more_than_two_statements_hold_is_submitted_reported_and_added() {
 #[test]
 fn more_bytes_than_the_limits_allow_are_refused_by_the_name_of_the_limit() {
     let limits = Limits { flow_max_bytes: 100, reports_max_bytes: 100, ..Limits::default() };
-    on_both("refused", limited(limits), async |engine: Service| {
+    on_both("refused", &limited(limits), async |engine: Service| {
         let refused = engine.submit(wide(11, 10)).await;
         let reason = "the flow has 110 bytes of payloads (`flow_max_bytes`), the limit is 100";
         assert_eq!(refused, Err(EngineError::LimitExceeded(reason.into())));
@@ -246,7 +253,7 @@ fn more_bytes_than_the_limits_allow_are_refused_by_the_name_of_the_limit() {
 #[test]
 fn a_claim_brings_no_more_bytes_than_its_limit() {
     let limits = Limits { claim_max_bytes: 35, payload_max_bytes: 10, ..Limits::default() };
-    on_both("claimed", limited(limits), async |engine: Service| {
+    on_both("claimed", &limited(limits), async |engine: Service| {
         engine.submit(wide(8, 10)).await.expect("it fits");
         let granted = [claim(&engine, "default").await, claim(&engine, "default").await];
         assert_eq!(granted.each_ref().map(Vec::len), [3, 3]);
@@ -300,7 +307,7 @@ async fn are_handed_over(engine: &Service, texts: &[String]) {
 
 #[test]
 fn any_json_text_is_handed_over_as_it_was_submitted() {
-    on_both("any", Settings::default(), async |engine: Service| {
+    on_both("any", &Settings::default(), async |engine: Service| {
         let mut runner = TestRunner::default();
         let texts = prop::collection::vec(json_text(), 1..20);
         for _ in 0..20 {

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn rows_are_cut_where_they_would_be_too_many() {
-        let rows: Vec<Row> = (0..2 * INSERT_ROWS_MAX + 1).map(|_| Row(0)).collect();
+        let rows: Vec<Row> = (0..=2 * INSERT_ROWS_MAX).map(|_| Row(0)).collect();
         let sizes: Vec<usize> = statements(&rows, 8).map(<[Row]>::len).collect();
         assert_eq!(sizes, [INSERT_ROWS_MAX, INSERT_ROWS_MAX, 1]);
     }

@@ -12,7 +12,7 @@ use crate::storage::Shaky;
 type Builder = WorkerBuilder<Shaky, SystemEnvironment>;
 
 fn check(change: impl FnOnce(Builder) -> Builder, expected: &str) {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     match change(home.worker()).build() {
         Ok(_) => panic!("it was built: {expected}"),
         Err(error) => assert_eq!(error.to_string(), expected),

@@ -22,7 +22,7 @@ const LEASE: Duration = Duration::from_secs(10);
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_kept_for_as_long_as_the_work_takes() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let flow = home.submit(single("mail")).await;
     let (done, mut told) = Told::channel();
     let engine = home.engine.clone();
@@ -49,7 +49,7 @@ async fn a_lease_is_kept_for_as_long_as_the_work_takes() {
 async fn a_step_of_the_storages_clock_costs_no_work_that_is_under_way() {
     const SECOND: Duration = Duration::from_secs(1);
     let lease = SECOND * 6;
-    let home = Home::new(Settings { lease_grace: lease, ..Settings::default() });
+    let home = Home::new(&Settings { lease_grace: lease, ..Settings::default() });
     let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
     let once = ExecutionSpec::new("a").kind("mail").retry(retry);
     let flow = home.submit(FlowSpec::builder().execution_spec(once).build()).await;
@@ -79,7 +79,7 @@ async fn a_step_of_the_storages_clock_costs_no_work_that_is_under_way() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_somebody_else_ended_trips_the_token() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let flow = home.submit(single("mail")).await;
     let (begun, mut leases) = Told::channel();
     let (done, mut told) = Told::channel();
@@ -107,7 +107,7 @@ async fn a_lease_that_somebody_else_ended_trips_the_token() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancel_trips_the_token_and_what_the_handler_returns_counts_for_nothing() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let flow = home.submit(single("mail")).await;
     let (begun, mut leases) = Told::channel();
     let (done, mut told) = Told::channel();
@@ -139,7 +139,7 @@ fn beside(home: &Home, gone: bool) -> Engine<Shaky, SystemEnvironment> {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_renewed_trips_the_token_and_its_report_still_counts() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let flow = home.submit(single("mail")).await;
     let (done, mut told) = Told::channel();
     let worker = home.worker().lease(LEASE).renewals(beside(&home, true));
@@ -159,7 +159,7 @@ async fn a_lease_that_cannot_be_renewed_trips_the_token_and_its_report_still_cou
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_kept_until_its_report_is_answered() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let flow = home.submit(single("mail")).await;
     let (done, mut told) = Told::channel();
     let faults = Arc::clone(&home.faults);
@@ -188,7 +188,7 @@ async fn a_lease_is_kept_until_its_report_is_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_ignores_a_lost_lease_is_stopped_and_its_slot_goes_on() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     home.submit(single("mail")).await;
     let (begun, mut leases) = Told::channel();
     let worker = home.worker().lease(LEASE).concurrency(1);
@@ -208,7 +208,7 @@ async fn a_handler_that_ignores_a_lost_lease_is_stopped_and_its_slot_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_storage_that_goes_away_costs_time_and_nothing_else() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let (begun, mut told) = Told::channel();
     let faults = Arc::clone(&home.faults);
     let running = start(home.worker().lease(crate::HOUR).handler("mail", move |_, (): ()| {

@@ -46,7 +46,7 @@ struct Home {
 
 impl Home {
     #[expect(clippy::disallowed_methods, reason = "the clock of tokio, which these tests drive")]
-    fn new(settings: Settings) -> Self {
+    fn new(settings: &Settings) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let started = tokio::time::Instant::now();
         let stepped_us = Arc::new(AtomicU64::new(0));
@@ -61,7 +61,7 @@ impl Home {
         let sqlite = SqliteStorage::open(options).expect("the file opens");
         let faults = Arc::new(Faults::default());
         let storage = Shaky { inner: sqlite.clone(), faults: Arc::clone(&faults) };
-        let engine = Engine::new(storage, SystemEnvironment::new(), settings);
+        let engine = Engine::new(storage, SystemEnvironment::new(), *settings);
         Self { engine, sqlite, faults, stepped_us, _directory: directory }
     }
 

@@ -78,7 +78,7 @@ impl Recorder for Sums {
 async fn claims_attempts_and_sweeps_are_counted() {
     let sums = Sums::default();
     let _recording = metrics::set_default_local_recorder(&sums);
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     home.submit(single("mail")).await;
     let (done, mut told) = Told::channel();
     let running = start(home.worker().handler("mail", move |context: Context, (): ()| {

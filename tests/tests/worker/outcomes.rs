@@ -27,7 +27,7 @@ struct Mail {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_is_retried() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let flow = home.submit(single("mail")).await;
     let (done, mut told) = Told::channel();
     let running = start(home.worker().handler("mail", move |context: Context, (): ()| {
@@ -48,7 +48,7 @@ async fn a_handler_that_panics_is_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_whose_attempts_are_exhausted_leaves_what_it_last_said() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
     let spec = ExecutionSpec::new("a").kind("mail").retry(retry);
     let flow = home.submit(FlowSpec::builder().execution_spec(spec).build()).await;
@@ -71,7 +71,7 @@ async fn a_handler_whose_attempts_are_exhausted_leaves_what_it_last_said() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_takes_a_payload_reads_and_returns_whatever_was_submitted() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
     let text = format!(r#"{{"a":1234567890123456.78,"a":[{deep}, 12345678901234567890123]}}"#);
     let payload = Payload::from_json(text.as_str()).expect("it is JSON");
@@ -97,7 +97,7 @@ async fn a_handler_that_takes_a_payload_reads_and_returns_whatever_was_submitted
 
 #[tokio::test(start_paused = true)]
 async fn a_payload_that_cannot_be_read_is_a_fatal_failure_that_names_the_kind() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let letter = ExecutionSpec::new("a").kind("mail").payload(json!({"to": 7}));
     let good = ExecutionSpec::new("b").kind("mail").payload(json!({"to": "me"}));
     let flow = FlowSpec::builder().execution_spec(letter).execution_spec(good).build();
@@ -127,7 +127,7 @@ const SECRET: &str = "open-sesame";
 
 /// What is logged and stored of a payload of the wrong shape, by three handlers.
 async fn told_of_a_secret(quoting: Quoting) -> Vec<String> {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let kinds = ["misread", "unwrapped", "questioned"];
     let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
     let mut flow = FlowSpec::builder();
@@ -186,7 +186,7 @@ async fn a_secret_in_a_payload_of_the_wrong_shape_is_in_neither_log_nor_result()
 #[tokio::test(start_paused = true)]
 async fn a_result_beyond_the_limit_fails_its_execution_for_good() {
     let limits = Limits { result_max_bytes: 80, ..Limits::default() };
-    let home = Home::new(Settings { limits, ..Settings::default() });
+    let home = Home::new(&Settings { limits, ..Settings::default() });
     let flow = home.submit(single("mail")).await;
     let (done, mut told) = Told::channel();
     let running = start(home.worker().handler("mail", move |_: Context, (): ()| {
@@ -209,7 +209,7 @@ async fn a_result_beyond_the_limit_fails_its_execution_for_good() {
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_goes_on_where_the_one_before_it_has_stopped() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let flow = home.submit(single("mail")).await;
     let (done, mut told) = Told::channel();
     let running = start(home.worker().handler("mail", move |context: Context, (): ()| {
@@ -246,7 +246,7 @@ async fn an_attempt_goes_on_where_the_one_before_it_has_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn each_way_out_of_a_handler_has_its_state() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let (done, mut told) = Told::channel();
     let mut builder = home.worker();
     let ways: [(&str, HandlerError, PublicState, u32); 4] = [
@@ -286,7 +286,7 @@ const LIMITED: (usize, u32) = (21, 3);
 
 #[tokio::test(start_paused = true)]
 async fn no_more_attempts_run_at_once_than_the_worker_may_run() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let mut flow = FlowSpec::builder();
     for nth in 0..LIMITED.0 {
         flow = flow.execution_spec(ExecutionSpec::new(format!("one-{nth}")).kind("mail"));
@@ -319,7 +319,7 @@ async fn no_more_attempts_run_at_once_than_the_worker_may_run() {
 async fn work_that_ends_while_answers_are_lost_is_done_once() {
     // A call makes one run only, so that the worker itself must repeat it.
     let budget = RetryBudget { runs_max: 1, ..RetryBudget::default() };
-    let home = Home::new(Settings { budget, ..Settings::default() });
+    let home = Home::new(&Settings { budget, ..Settings::default() });
     let mut flow = FlowSpec::builder();
     for nth in 0..LIMITED.0 {
         flow = flow.execution_spec(ExecutionSpec::new(format!("one-{nth}")).kind("mail"));
@@ -350,7 +350,7 @@ async fn work_that_ends_while_answers_are_lost_is_done_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_claims_only_what_it_has_handlers_for_in_its_lanes_and_namespace() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let spec = |name: &str, kind: &str, lane: &str| ExecutionSpec::new(name).kind(kind).lane(lane);
     let flow = FlowSpec::builder()
         .namespace("ours")

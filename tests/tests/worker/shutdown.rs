@@ -11,7 +11,7 @@ use crate::{Home, Told, forever, single, start};
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_lets_handlers_finish_and_releases_what_still_runs() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let spec = |name: &str| ExecutionSpec::new(name).kind(name);
     let flow = FlowSpec::builder().execution_spec(spec("heeds")).execution_spec(spec("ignores"));
     let flow = home.submit(flow.build()).await;
@@ -46,7 +46,7 @@ async fn a_shutdown_lets_handlers_finish_and_releases_what_still_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_whose_storage_is_gone_comes_to_its_end_and_says_what_it_left() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let flow = home.submit(single("mail")).await;
     let (begun, mut told) = Told::channel();
     let running = start(home.worker().handler("mail", move |context: Context, (): ()| {
@@ -66,7 +66,7 @@ async fn a_worker_whose_storage_is_gone_comes_to_its_end_and_says_what_it_left()
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_is_dropped_stops_its_handlers() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     home.submit(single("mail")).await;
     let (begun, mut told) = Told::channel();
     let running = start(home.worker().handler("mail", move |context: Context, (): ()| {
@@ -85,7 +85,7 @@ async fn a_worker_that_is_dropped_stops_its_handlers() {
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_worker_stops_at_once_and_has_done_nothing() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let running = start(home.worker().handler("mail", |_: Context, (): ()| async { Ok(()) }));
     assert_eq!(running.stop().await, sluicegate::worker::Totals::default());
 }

@@ -95,7 +95,7 @@ async fn drain(home: &Home, supervisor: Supervising) -> Statuses {
 }
 
 async fn check(setup: impl FnOnce(Supervising) -> Supervising) -> Statuses {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let flow = home.submit(chain()).await;
     let stuck = ExecutionSpec::new("a").kind("stuck").priority(-1);
     let stuck = FlowSpec::builder().execution_spec(stuck);
@@ -131,7 +131,7 @@ async fn reconcilers_alone_drain_as_well() {
 #[tokio::test(start_paused = true)]
 #[expect(clippy::disallowed_methods, reason = "the clock of tokio, which these tests drive")]
 async fn a_storage_that_goes_away_ends_no_sweep() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let supervisor = Supervisor::new(home.engine.clone()).without(Reconciler::Reaper);
     let mut statuses = supervisor.statuses();
     let shutdown = Shutdown::new();
@@ -161,7 +161,7 @@ async fn a_storage_that_goes_away_ends_no_sweep() {
 async fn a_flow_drains_while_answers_are_lost() {
     // A call makes one run only, so that whoever sends it must see to the rest.
     let budget = RetryBudget { runs_max: 1, ..RetryBudget::default() };
-    let home = Home::new(Settings { budget, ..Settings::default() });
+    let home = Home::new(&Settings { budget, ..Settings::default() });
     let flow = home.submit(chain()).await;
     home.faults.lost_each.store(2, Ordering::SeqCst);
     let (worker, mut told) = telling(home.worker());
@@ -185,7 +185,7 @@ async fn a_flow_drains_while_answers_are_lost() {
 #[tokio::test(start_paused = true)]
 #[expect(clippy::disallowed_methods, reason = "the clock of tokio, which these tests drive")]
 async fn notices_alone_move_a_flow_on() {
-    let home = Home::new(Settings::default());
+    let home = Home::new(&Settings::default());
     let (worker, mut told) = telling(home.worker().poll(HOUR, HOUR));
     let running = start(worker);
     let supervisor = Supervisor::new(home.engine.clone()).poll(HOUR);
