@@ -12,7 +12,7 @@ use sluicegate::operations::report::Report;
 use sluicegate::operations::submit::Submitted;
 use sluicegate::state::Outcome;
 use sluicegate::storage::postgres::{PostgresOptions, PostgresStorage};
-use sluicegate::storage::sqlite::{Sharing, SqliteOptions, SqliteStorage};
+use sluicegate::storage::sqlite::{SqliteOptions, SqliteStorage};
 use sluicegate::storage::{Reported, Storage};
 use sluicegate::{Engine, EngineError, Settings};
 use sluicegate_sim::postgres::shared;
@@ -44,10 +44,6 @@ async fn claimed<S: Storage, E: Environment>(engine: &Engine<S, E>) -> Vec<Lease
     grants.iter().map(|grant| grant.token()).collect()
 }
 
-/// The tables of an application, whose file it is.
-const OWN: &str = "create table orders (id text); create table event (id text);
-    create table request (id text); create table flow (id text);";
-
 struct File {
     _directory: tempfile::TempDir,
     engine: Service<SqliteStorage>,
@@ -58,10 +54,9 @@ impl File {
     fn open() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("shop.db");
+        let storage = SqliteStorage::open(SqliteOptions::file(&path)).expect("it opens");
         let connection = rusqlite::Connection::open(&path).expect("it opens");
-        connection.execute_batch(OWN).expect("it is new");
-        let options = SqliteOptions::file(&path).sharing(Sharing::WithApplication);
-        let storage = SqliteStorage::open(options).expect("it opens");
+        connection.execute_batch("create table orders (id text)").expect("it is new");
         Self { _directory: directory, engine: engine(storage), connection }
     }
 

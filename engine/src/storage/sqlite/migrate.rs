@@ -1,12 +1,9 @@
 //! The schema: its version, its migrations and whether this engine may use what it finds. Never
 //! touches a database that it refuses.
-//!
-//! A file of ours says so by its application id. One that holds anything else belongs to an
-//! application, and gets our tables only where the options share it; it keeps its own id.
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::{Sharing, error};
+use super::error;
 use crate::identity::PartitionCount;
 use crate::storage::schema::{self, Migration, StoredVersion};
 use crate::storage::{CommitError, Result, StorageError};
@@ -23,56 +20,20 @@ pub const MIGRATIONS: &[Migration] = &[Migration {
 /// The version of the schema that this engine was built for.
 pub const SCHEMA_VERSION: u32 = schema::latest(MIGRATIONS);
 
-/// What the header of our own files says; "Slgt".
-const APPLICATION_ID: i32 = 0x536C_6774;
-
-/// Whatever says that a file without our schema is in use.
-const CONTENT: &str = "select
-      (select count(*) from sqlite_schema),
-      (select application_id from pragma_application_id),
-      (select user_version from pragma_user_version)";
-
 /// The newest version.
 const LATEST: &str = "select version, least_engine_version
     from sluicegate_schema
     order by version desc
     limit 1";
 
-/// The version of the database's schema, 0 for none. `Unsupported` if it admits only newer engines,
-/// and if there is none in a file that is not ours to make one in.
-pub(super) fn admitted_version(
-    connection: &Connection,
-    steps: &[Migration],
-    sharing: Sharing,
-) -> Result<u32> {
+/// The version of the database's schema, 0 for none; `Unsupported` if it admits only newer engines.
+pub(super) fn admitted_version(connection: &Connection, steps: &[Migration]) -> Result<u32> {
     let known = "select 1 from sqlite_schema where type = 'table' and name = 'sluicegate_schema'";
     let exists = connection.query_row(known, [], |_| Ok(())).optional();
-    if exists.map_err(|e| error::of_verb(&e))?.is_some() {
-        return still_admitted(connection, steps);
+    if exists.map_err(|e| error::of_verb(&e))?.is_none() {
+        return Ok(0);
     }
-    match sharing {
-        Sharing::Alone => refuse_foreign(connection).map(|()| 0),
-        Sharing::WithApplication => Ok(0),
-    }
-}
-
-/// Refuses a file without our schema that holds anything.
-fn refuse_foreign(connection: &Connection) -> Result<()> {
-    let (objects, application_id, user_version): (i64, i32, i32) = connection
-        .query_row(CONTENT, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .map_err(|e| error::of_verb(&e))?;
-    let is_new = (objects, user_version) == (0, 0);
-    if is_new && [0, APPLICATION_ID].contains(&application_id) {
-        return Ok(());
-    }
-    Err(StorageError::Unsupported(
-        format!(
-            "the file belongs to another application ({objects} tables and indexes, application \
-             id {application_id:#x}, user version {user_version}); `Sharing::WithApplication` puts \
-             the tables of Sluicegate beside its own"
-        )
-        .into(),
-    ))
+    still_admitted(connection, steps)
 }
 
 /// The version of a schema that there is; `Unsupported` if it admits only newer engines.
@@ -95,17 +56,15 @@ pub(super) fn apply(
     connection: &Connection,
     steps: &[Migration],
     partitions: PartitionCount,
-    sharing: Sharing,
     now: Timestamp,
 ) -> Result<()> {
     connection.execute_batch("begin immediate").map_err(|e| error::of_verb(&e))?;
-    let applied =
-        apply_in_transaction(connection, steps, partitions, sharing, now).and_then(|()| {
-            connection.execute_batch("commit").map_err(|e| match error::of_commit(&e) {
-                CommitError::Storage(error) => error,
-                CommitError::Unknown => StorageError::Unavailable(e.to_string().into()),
-            })
-        });
+    let applied = apply_in_transaction(connection, steps, partitions, now).and_then(|()| {
+        connection.execute_batch("commit").map_err(|e| match error::of_commit(&e) {
+            CommitError::Storage(error) => error,
+            CommitError::Unknown => StorageError::Unavailable(e.to_string().into()),
+        })
+    });
     if applied.is_err() && !connection.is_autocommit() {
         connection.execute_batch("rollback").map_err(|e| error::of_verb(&e))?;
     }
@@ -116,14 +75,10 @@ fn apply_in_transaction(
     connection: &Connection,
     steps: &[Migration],
     partitions: PartitionCount,
-    sharing: Sharing,
     now: Timestamp,
 ) -> Result<()> {
-    let found = admitted_version(connection, steps, sharing)?;
+    let found = admitted_version(connection, steps)?;
     let run = || -> rusqlite::Result<()> {
-        if found == 0 && sharing == Sharing::Alone {
-            connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-        }
         for migration in schema::after(steps, found) {
             connection.execute_batch(migration.sql)?;
             connection.execute(

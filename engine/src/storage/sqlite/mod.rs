@@ -65,20 +65,6 @@ enum Location {
     Memory,
 }
 
-/// Who else keeps tables in a file that has none of ours yet. A file that has them is used whatever
-/// else it holds.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Sharing {
-    /// No application: only an empty file gets tables, and its application id says whose it is. A
-    /// file that holds anything is refused and stays as it is, to the byte.
-    #[default]
-    Alone,
-    /// The application whose file it is, as for `submit_in`: our tables, all of them named
-    /// `sluicegate_..`, go beside its own. Its application id and user version stay; the file
-    /// gets a write-ahead log, if it has none.
-    WithApplication,
-}
-
 /// Where a database is and how it is used.
 #[derive(Clone)]
 pub struct SqliteOptions {
@@ -90,7 +76,6 @@ pub struct SqliteOptions {
     checkpoint_pages: Option<u32>,
     offload: Offload,
     migrations: Migrations,
-    sharing: Sharing,
     steps: Arc<[Migration]>,
     clock: Clock,
 }
@@ -112,7 +97,6 @@ impl SqliteOptions {
             checkpoint_pages: None,
             offload: Offload::default(),
             migrations: Migrations::default(),
-            sharing: Sharing::default(),
             steps: MIGRATIONS.into(),
             clock: Arc::new(system_clock),
         }
@@ -192,13 +176,6 @@ impl SqliteOptions {
         self
     }
 
-    /// Whether tables may be put into a file that holds those of an application.
-    #[must_use]
-    pub fn sharing(mut self, sharing: Sharing) -> Self {
-        self.sharing = sharing;
-        self
-    }
-
     /// The migrations of a version to come, all of them from the first, instead of
     /// [`MIGRATIONS`]: to rehearse an upgrade. The storage then counts as an engine that was built
     /// for the last.
@@ -239,9 +216,7 @@ impl SqliteOptions {
 
 impl SqliteStorage {
     /// Opens a database. `Unsupported` refuses, and leaves untouched, one whose schema admits only
-    /// newer engines, has another partition count, or lacks migrations that are not to be applied,
-    /// and a file that an application has made for itself, unless it is to be shared
-    /// ([`Sharing::WithApplication`]).
+    /// newer engines, has another partition count, or lacks migrations that are not to be applied.
     ///
     /// Works on this thread, whatever the options say.
     pub fn open(options: SqliteOptions) -> Result<Self> {

@@ -1,12 +1,9 @@
-//! The file that a storage has opened, whether its path still leads to it, and what stands beside it.
-//! Never opens a file: to close one would let go of the locks that SQLite holds on it.
+//! The file that a storage has opened, and whether its path still leads to it. Never opens a file:
+//! to close one would let go of the locks that SQLite holds on it.
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
-
-use rusqlite::Connection;
-use rusqlite::config::DbConfig;
+use std::path::PathBuf;
 
 use super::{Location, SqliteOptions};
 use crate::storage::{Result, StorageError};
@@ -67,49 +64,4 @@ impl Place {
         };
         StorageError::Unavailable(words.into())
     }
-}
-
-/// What stood beside a database before anything was read from it. The first read of one that has a
-/// write-ahead log makes what is missing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Beside {
-    /// A log that may hold commits.
-    log: bool,
-    /// Its index, in shared memory.
-    index: bool,
-}
-
-impl Beside {
-    /// As it stands. Of what the system does not know nothing is said to be missing.
-    pub(super) fn now(options: &SqliteOptions) -> Self {
-        let Location::File(path) = &options.location else {
-            return Self { log: true, index: true };
-        };
-        if !options.is_plain_file() {
-            return Self { log: true, index: true };
-        }
-        let bytes = |end: &str| fs::metadata(with_end(path, end)).map_or(0, |found| found.len());
-        Self { log: bytes("-wal") > 0, index: bytes("-shm") > 0 }
-    }
-
-    /// True if a read would make an index for a log that stays.
-    pub(super) fn hides_a_look(self) -> bool {
-        self.log && !self.index
-    }
-
-    /// Has a connection that is about to be closed leave nothing behind that was not there: the last
-    /// one of all takes away a log without commits. One with commits stays as it is.
-    pub(super) fn leave(self, connection: &Connection) {
-        if !self.log {
-            let on_close = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-            // Where that fails an empty log stays, which says nothing.
-            drop(connection.set_db_config(on_close, false));
-        }
-    }
-}
-
-fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
 }

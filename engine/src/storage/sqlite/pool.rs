@@ -8,7 +8,7 @@ use rusqlite::{CachedStatement, Connection, OpenFlags};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::offload::{self, Effort};
-use super::place::{Beside, Place};
+use super::place::Place;
 use super::{Location, SqliteOptions, error, migrate};
 use crate::mutants::mutated;
 use crate::storage::schema::{self, Migration, Migrations};
@@ -350,37 +350,16 @@ fn open_first(options: &SqliteOptions) -> Result<(Connection, Option<Place>)> {
             format!("SQLite {found} is older than 3.51.3").into(),
         ));
     }
-    let beside = Beside::now(options);
-    if beside.hides_a_look() {
-        look(options)?;
-    }
     let (connection, place) = open_or_create(options)?;
-    let readied = migrate_and_admit(&connection, options);
-    readied.inspect_err(|_| beside.leave(&connection))?;
-    Ok((connection, place))
-}
-
-/// Brings the schema up to date. Nothing is written before the transaction that makes it.
-fn migrate_and_admit(connection: &Connection, options: &SqliteOptions) -> Result<()> {
-    let version = migrate::admitted_version(connection, &options.steps, options.sharing)?;
-    let pending = schema::after(&options.steps, version).count();
+    let pending =
+        schema::after(&options.steps, migrate::admitted_version(&connection, &options.steps)?)
+            .count();
     if pending > 0 && options.migrations == Migrations::Apply {
-        let (steps, now) = (&options.steps, (options.clock)());
-        migrate::apply(connection, steps, options.partitions, options.sharing, now)?;
+        write_ahead(&connection, options)?;
+        migrate::apply(&connection, &options.steps, options.partitions, (options.clock)())?;
     }
-    admit(connection, options)
-}
-
-/// The version of the schema, read by the only connection there is and without an index beside the
-/// file. Where others have the file open, they have made one.
-fn look(options: &SqliteOptions) -> Result<u32> {
-    let connection = open(options, Missing::Refused)?;
-    let exclusive = connection.execute_batch("pragma locking_mode = exclusive");
-    exclusive.map_err(|e| error::of_verb(&e))?;
-    match migrate::admitted_version(&connection, &options.steps, options.sharing) {
-        Err(StorageError::Contention(_)) => Ok(0),
-        looked => looked,
-    }
+    admit(&connection, options)?;
+    Ok((connection, place))
 }
 
 /// Opens a database that may be new, and says which file it is.
@@ -425,7 +404,7 @@ fn open(options: &SqliteOptions, missing: Missing) -> Result<Connection> {
 
 /// Refuses a database that this engine cannot use, and readies the connection for one that it can.
 fn admit(connection: &Connection, options: &SqliteOptions) -> Result<()> {
-    let version = migrate::admitted_version(connection, &options.steps, options.sharing)?;
+    let version = migrate::admitted_version(connection, &options.steps)?;
     schema::refuse_behind(&options.steps, version)?;
     migrate::check_partitions(connection, options.partitions)?;
     write_ahead(connection, options)?;
@@ -495,16 +474,7 @@ pub(super) fn pending(options: &SqliteOptions) -> Result<Vec<Migration>> {
     let version = match (&options.location, &options.vfs) {
         (Location::Memory, _) => 0,
         (Location::File(path), None) if !path.exists() => 0,
-        _ => {
-            let beside = Beside::now(options);
-            if beside.hides_a_look() {
-                look(options)?;
-            }
-            let connection = open(options, Missing::Created)?;
-            let version = migrate::admitted_version(&connection, &options.steps, options.sharing);
-            beside.leave(&connection);
-            version?
-        }
+        _ => migrate::admitted_version(&open(options, Missing::Created)?, &options.steps)?,
     };
     Ok(schema::after(&options.steps, version).copied().collect())
 }

@@ -2,7 +2,6 @@
 //! them with. The tests are in the files below, one a topic.
 
 mod claim;
-mod foreign;
 mod opening;
 mod place;
 mod plan;
