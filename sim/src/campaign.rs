@@ -229,9 +229,9 @@ const PANICS: &str = "panics";
 pub(crate) fn universe(campaign: &Campaign, seed: u64) -> Result<Ran, String> {
     let mut universe = Universe::new(Arc::new(campaign.plan(seed)))?;
     let ran = guarded(|| {
+        let outcome = universe.run(tape(seed));
         #[cfg(test)]
         assert_ne!(universe.flow().spec().namespace, PANICS, "a test asked for a panic");
-        let outcome = universe.run(tape(seed));
         let bounds = universe.bounds();
         (outcome, bounds)
     });
