@@ -129,12 +129,18 @@ async fn is_passed_on(engine: &Service) {
     }
 }
 
+/// Settings under which progress may be as large as a payload.
+fn roomy(inputs_max_bytes: u64) -> Settings {
+    let Limits { payload_max_bytes, .. } = Limits::default();
+    let limits =
+        Limits { inputs_max_bytes, progress_max_bytes: payload_max_bytes, ..Limits::default() };
+    Settings { limits, ..Settings::default() }
+}
+
 #[test]
 fn what_is_brought_comes_back_byte_for_byte() {
     for (schema, inputs_max_bytes) in [("sent", Limits::default().inputs_max_bytes), ("paged", 0)] {
-        let limits = Limits { inputs_max_bytes, ..Limits::default() };
-        let settings = Settings { limits, ..Settings::default() };
-        on_both(schema, &settings, async |engine: Service| {
+        on_both(schema, &roomy(inputs_max_bytes), async |engine: Service| {
             engine.submit(flow()).await.expect("the flow is valid");
             comes_back(&engine).await;
             is_passed_on(&engine).await;
@@ -144,7 +150,7 @@ fn what_is_brought_comes_back_byte_for_byte() {
 
 #[test]
 fn what_an_extension_brings_comes_back_byte_for_byte() {
-    on_both("extended", &Settings::default(), async |engine: Service| {
+    on_both("extended", &roomy(Limits::default().inputs_max_bytes), async |engine: Service| {
         let first = FlowSpec::builder().execution("start").build();
         let first = engine.submit(first).await.expect("the flow is valid").flow();
         let FlowSpec { executions, edges, .. } = flow();
