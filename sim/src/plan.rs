@@ -445,9 +445,6 @@ impl Campaign {
             }
             _ => inputs_max_bytes(),
         };
-        if drawn && self.engine == EngineKind::Sluicegate {
-            workload::range::widen(&mut flow, &mut extensions, ids_seed);
-        }
         let cast = Cast { extenders, ..self.cast(operators, resumers) };
         let hold = (tape.draw(Site::Plan, 2, Chance::Even) == 1).then(|| draw_hold(tape, cast));
         let statements = 60 * u32::try_from(flow.executions.len()).unwrap_or(u32::MAX).max(1);
