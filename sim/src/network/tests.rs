@@ -17,9 +17,6 @@ use crate::plan::{Backend, Campaign, EngineKind, LaneKind, Plan, Profile};
 use crate::scenario::Workload;
 use crate::tape::Tape;
 
-/// A seed whose flow waits for nothing longer than the safety phase of a network.
-const SHORT: u64 = 2;
-
 fn plan(seed: u64) -> Plan {
     let campaign = Campaign {
         lane: LaneKind::Network,
@@ -66,7 +63,7 @@ fn reached_by(plan: fn(u64) -> Plan, kind: FaultKind, seeds: std::ops::Range<u64
 #[test]
 fn a_quiet_universe_drains_by_itself() {
     Universe::take_tally();
-    let quiet = Plan { faults_max: 0, first_fault: None, heal_after: 0, ..plan(SHORT) };
+    let quiet = Plan { faults_max: 0, first_fault: None, heal_after: 0, ..plan(1) };
     assert_eq!(run(quiet, Tape::quiet()).end, End::Clean);
     let tally = Universe::take_tally();
     assert_eq!(tally.faults_in_all(), 0);
@@ -219,7 +216,7 @@ fn polled<F: Future>(future: Pin<&mut F>, woken: &Arc<Woken>) -> Option<F::Outpu
 #[test]
 fn a_file_behind_the_server_is_drained_and_written_as_the_simulated_postgres_is() {
     Universe::take_tally();
-    let quiet = Plan { faults_max: 0, first_fault: None, heal_after: 0, ..file(SHORT) };
+    let quiet = Plan { faults_max: 0, first_fault: None, heal_after: 0, ..file(1) };
     assert_eq!(run(quiet, Tape::quiet()).end, End::Clean);
     let tally = Universe::take_tally();
     assert!(tally.commits > 0 && tally.occurrences(Sometimes::HealedMidway) == 0);
