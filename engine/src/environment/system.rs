@@ -46,8 +46,8 @@ struct Outbound {
     filled: Notify,
 }
 
-/// A thread with a runtime of its own, started once it is needed, on which no handler runs. It ends
-/// with the last clone of its environment.
+/// A thread with a second runtime, on which no handler runs. The first task starts it; it ends with
+/// the last clone of its environment.
 #[derive(Debug, Default)]
 struct Apart(OnceLock<Option<Thread>>);
 
@@ -188,7 +188,7 @@ impl Host for SystemEnvironment {
         *seen = moved.unwrap_or(before);
     }
 
-    /// On a thread of its own, unless tokio's clock is paused: such a clock goes on when every task
+    /// On a separate thread, unless tokio's clock is paused: such a clock goes on when every task
     /// of one runtime waits.
     fn keep(&self, keeper: impl Future<Output = ()> + Send + 'static) {
         match time_stands() {

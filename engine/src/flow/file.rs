@@ -44,8 +44,8 @@ impl FlowSpec {
     }
 }
 
-/// Refuses text that is JSON, but no object: a reader of fields would speak of its own types, or
-/// take the items of an array for fields.
+/// Refuses text that is JSON, but no object. A reader of fields would name a type of this program,
+/// or take the items of an array for fields.
 fn check_object(text: &str) -> Result<(), FlowFileError> {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let Some(offset) = text.bytes().position(|byte| !blank(&byte)) else {
