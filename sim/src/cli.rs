@@ -160,7 +160,7 @@ struct MutantsArguments {
     #[arg(long, value_name = "LANE", value_parser = values::lane())]
     lane: Option<LaneKind>,
     /// Seeds that each profile tries at most
-    #[arg(long, value_name = "A..B", value_parser = values::range, default_value = "0..10000")]
+    #[arg(long, value_name = "A..B", value_parser = values::range, default_value = "0..30000")]
     seeds: values::Range,
     /// Threads [default: one for each core]
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..))]
