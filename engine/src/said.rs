@@ -18,6 +18,7 @@ pub enum Quoting {
 pub(crate) const LOGGED_MAX_BYTES: usize = 1 << 10;
 
 /// What stands for a value.
+#[cfg(any(test, feature = "system"))]
 const LEFT_OUT: char = '\u{2026}';
 
 /// The shapes that serde names in front of a value.
@@ -51,6 +52,7 @@ pub(crate) fn cut(message: &str, bytes_max: usize) -> &str {
 }
 
 /// Why a value cannot be read from JSON, or written as it.
+#[cfg(any(test, feature = "system"))]
 pub(crate) fn of_json(error: &serde_json::Error, quoting: Quoting) -> String {
     match quoting {
         Quoting::Kept => error.to_string(),
@@ -94,6 +96,7 @@ fn shape(reason: &str) -> Option<String> {
 
 /// What serde says of data, as far as it speaks of the type: the name of a field that is missing is
 /// the type's, that of one too many is the value's.
+#[cfg(any(test, feature = "system"))]
 fn of_data(reason: &str) -> String {
     if let Some(said) = shape(reason) {
         return said;
@@ -119,6 +122,7 @@ fn ends_word(rest: &str) -> bool {
 
 /// What a handler panicked with. Of what an assertion or an `unwrap` prints, whatever is quoted is
 /// left out: texts, and the messages of errors.
+#[cfg(any(test, feature = "system"))]
 pub(crate) fn of_panic(text: &str, quoting: Quoting) -> String {
     if quoting == Quoting::Kept {
         return text.to_owned();
